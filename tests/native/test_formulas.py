@@ -345,6 +345,35 @@ def test_special_functions_of_doubles_agree_with_tables(name):
     np.testing.assert_allclose(out[: len(points)], values, rtol=8e-16, atol=lost)
 
 
+NEAR_ROOTS = {
+    "lgamma": (
+        (0.5, 0.572364942924700087),
+        (0.875, 0.08585870722533433),
+        (1.000000000001, -5.772669797094564e-13),
+        (1.75, -0.084401121020485556),
+        (1.999999, -4.2278401259658537e-7),
+        (2.5, 0.28468287047291916),
+    ),
+    "digamma": (
+        (0.75, -1.08586087978647217),
+        (1.4375, -0.023613544005297898),
+        (1.46163214496836, -2.2410766695906462e-15),
+        (1.5, 0.03648997397857652),
+        (2.0, 0.422784335098467139),
+    ),
+}
+"""Operation → points near its roots and its values there by mpmath."""
+
+
+@pytest.mark.parametrize("size", [1, 60, 9000])
+@pytest.mark.parametrize("name", NEAR_ROOTS)
+def test_doubles_near_roots_have_all_digits_in_arrays_of_all_sizes(name, size):
+    points, values = np.array(NEAR_ROOTS[name]).T
+    with options["enable_x64"](True):
+        out = np.asarray(weft.jit(getattr(lax, name))(np.repeat(points, size)))
+    np.testing.assert_allclose(out, np.repeat(values, size), rtol=2e-15)
+
+
 @pytest.mark.parametrize("name", ["erfc", "lgamma"])
 def test_special_functions_of_floats_agree_with_the_c_library(name, rng):
     x = np.concatenate([rng.uniform(-5, 9, 9000), rng.uniform(0.9, 2.1, 3000)]).astype("float32")

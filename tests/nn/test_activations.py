@@ -213,3 +213,9 @@ def test_sparse_sigmoid_has_half_its_slope_at_the_bends():
 def test_truth_values_give_weak_numbers(name):
     got = FORMULAS[name][0](np.array([True, False]))
     assert got.dtype == (np.int32 if name == "relu" else np.float32) and got.weak_type
+
+
+def test_squareplus_of_negative_numbers_has_all_digits():
+    x = np.array([-94864.75, -3.5, 2], "float32")
+    exact = [1.0541323303849749e-05, 0.2655644370746374, 2.414213562373095]
+    np.testing.assert_allclose(nn.squareplus(x), exact, rtol=1e-6)

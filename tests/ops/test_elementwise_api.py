@@ -9,6 +9,7 @@ import weft
 from tests.ops.numerics import Case, check
 from weft import lax
 from weft.core.primitive import PRIMITIVES
+from weft.ops.bessel import bessel_i0_p, bessel_i1_p
 from weft.ops.special_functions import betainc_grad_a_p
 
 POSITIVE = np.array([[0.3, 1.7, 2.2], [0.9, 4.1, 0.6]])
@@ -89,6 +90,8 @@ REAL = [
     unary("is_finite", np.isfinite, diff=None),
     unary("bessel_i0e", sp.i0e, SIGNED * 4),
     unary("bessel_i1e", sp.i1e, SIGNED * 4),
+    Case("bessel_i0", bessel_i0_p.bind, sp.i0, (SIGNED * 4,), (0,)),
+    Case("bessel_i1", bessel_i1_p.bind, sp.i1, (SIGNED * 4,), (0,)),
     binary("rem", np.fmod),
     binary("max", np.maximum),
     binary("min", np.minimum),

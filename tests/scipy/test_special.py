@@ -297,3 +297,118 @@ def test_approximations_of_python_numbers_are_not_weakly_typed(name):
 def test_nested_lists_are_arrays():
     for name, args in [("ndtr", ([0.5, -1],)), ("spence", ([0.5, 2],)), ("expn", ([1, 2], [3, 4]))]:
         np.testing.assert_allclose(getattr(special, name)(*args), getattr(sp, name)(*args), 1e-5)
+
+
+EXACT = {
+    "gamma": (
+        (0.30000001192092896, 2.9915688627795913),
+        (2.75, 1.6083594219855457),
+        (5.5, 52.34277778455352),
+        (7.25, 1155.3810139199898),
+        (33.5, 1.505856975626702e36),
+        (-0.75, -4.834146544295877),
+        (-7.53125, 0.00021076344176616945),
+        (9.999999747378752e-06, 99999.42532043811),
+        (-25.75, 2.496606265403812e-26),
+    ),
+    "factorial": (
+        (0.5, 0.886226925452758),
+        (3.25, 8.28508514183522),
+        (15.4375, 4364740023217.5317),
+        (30.75, 3.474333688749838e33),
+    ),
+    "spence": (
+        (1.000100016593933, -0.00010001409321450016),
+        (1.0000001192092896, -1.1920928599806776e-07),
+        (1.75, -0.6427612688399789),
+        (3.9375, -1.910355123191339),
+        (0.75, 0.2676526390827326),
+    ),
+    "rel_entr": (
+        (0.999961793422699, 0.9996281862258911, 0.0003336628581950772),
+        (1.0000001192092896, 1.0, 1.1920929665620832e-07),
+        (3.0, 7.0, -2.541893581161611),
+        (1.000000013351432e-10, 10000000000.0, -4.605170246138565e-09),
+    ),
+    "exp1": (
+        (0.9750000238418579, 0.22881572373834552),
+        (0.9999989867210388, 0.21938430716039597),
+        (1.5, 0.10001958240663265),
+        (4.012700080871582, 0.003721658945350222),
+        (0.009999999776482582, 4.037929598667453),
+    ),
+    "expi": (
+        (-0.9900000095367432, -0.22309982221075156),
+        (5.9375, 81.89486700198877),
+        (2.5, 7.0737658945786),
+        (30.25, 469710923235.46484),
+    ),
+    "erfcx": (
+        (12650.5, 4.4598204164661565e-05),
+        (3000000.0, 1.880631945159083e-07),
+        (0.5, 0.6156903441929259),
+    ),
+    "dawsn": (
+        (50.0625, 0.009989509317923403),
+        (75.5, 0.006623097606246405),
+        (0.25, 0.23983916356289822),
+    ),
+    "i0": (
+        (8.125, 480.61851256566035),
+        (26.59375, 27549928073.101242),
+        (3.5, 7.3782034322254795),
+    ),
+    "i1": (
+        (-5.953125, -58.727522661716804),
+        (14.71875, 249908.61575458656),
+    ),
+    "i0e": (
+        (244.8125, 0.025510294643420733),
+        (9.5, 0.13125126081426788),
+    ),
+    "i1e": (
+        (-244.8125, -0.025458139519418426),
+        (12.25, 0.11039797177996276),
+    ),
+}
+"""Function -> operands, which are float32 numbers, and values by mpmath."""
+
+
+@pytest.mark.parametrize(("dtype", "units"), [("float32", 8), ("float64", 16)])
+@pytest.mark.parametrize("name", EXACT)
+def test_values_are_within_some_units_of_mpmaths(name, dtype, units):
+    *xs, exact = np.array(EXACT[name]).T
+    with weft.enable_x64(True):
+        out = getattr(special, name)(*(x.astype(dtype) for x in xs))
+    assert out.dtype == dtype
+    tiny, size = np.finfo(dtype).tiny, np.abs(exact).astype(dtype)
+    units = units * np.spacing(np.maximum(size, tiny)).astype(float)
+    assert (np.abs(np.asarray(out, float) - exact) <= units).all(), (out, exact)
+
+
+def test_gamma_has_its_poles_limits_and_signs():
+    x = np.array([0, -0.0, -1, -2, np.inf, -np.inf, np.nan, 36, -60.5], "float32")
+    inf, nan = np.inf, np.nan
+    out = np.asarray(special.gamma(x))
+    np.testing.assert_array_equal(out, [inf, -inf, nan, nan, inf, nan, nan, inf, 0])
+    with weft.enable_x64(True):
+        out = np.asarray(special.gamma(np.array([171.5, 172, -190.5, 1e300])))
+    np.testing.assert_allclose(out, [9.483367566824795e307, inf, 0, inf], rtol=1e-13)
+
+
+def test_the_digamma_of_many_doubles_near_its_root_has_all_digits():
+    x = np.resize([1.46163214496836, 1.5, 1.4375], 9000)
+    with weft.enable_x64(True):
+        out = np.asarray(special.digamma(x))[:3]
+    exact = [-2.2410766695906462e-15, 0.03648997397857652, -0.023613544005297898]
+    np.testing.assert_allclose(out, exact, rtol=4e-15)
+
+
+def test_polygamma_has_the_pole_of_small_negative_numbers():
+    with weft.enable_x64(True):
+        np.testing.assert_allclose(special.polygamma(3, -1e-10), 6e40, rtol=1e-12)
+
+
+def test_modified_bessel_functions_are_smooth_at_zero():
+    slopes = [weft.grad(special.i0), weft.grad(special.i1), weft.grad(weft.grad(special.i0))]
+    assert [float(slope(0.0)) for slope in slopes] == [0, 0.5, 0.5]

@@ -66,15 +66,25 @@ def _scaled_exp(x: Array) -> tuple[Array, Array]:
     return split_exp(clamp(x, *((-746.0, 711.0) if is_wide(x) else (-104.0, 90.0))))
 
 
-def split_exp(x: Array, rest: Array | None = None) -> tuple[Array, Array]:
-    """Return the same of an argument (+ rest, small) whose exponent is of a normal number."""
+def split_exp(x: Array) -> tuple[Array, Array]:
+    """Return the same of an argument whose exponent is of a normal number."""
+    r, n = _remainder(x)
+    return polynomial(r, (*_EXP[x.dtype.name], 1.0, 1.0)), n
+
+
+def split_expm1(x: Array, rest: Array) -> tuple[Array, Array]:
+    """Return the same of an argument and a small rest, less 1."""
+    r, n = _remainder(x)
+    r = r + rest
+    return fma(r * r, polynomial(r, _EXP[x.dtype.name]), r), n
+
+
+def _remainder(x: Array) -> tuple[Array, Array]:
+    """Return x - n ln 2 and n, for the integer n nearest to x / ln 2."""
     kind = x.dtype.name
     whole, n = round_scaled(x, 1 / math.log(2))
     r = fma(whole, -LN2_HI[kind], x)
-    r = fma(whole, -LN2_LO[kind], r)
-    if rest is not None:
-        r = r + rest
-    return polynomial(r, (*_EXP[kind], 1.0, 1.0)), n
+    return fma(whole, -LN2_LO[kind], r), n
 
 
 def exp2(x: Array) -> Array:
@@ -266,6 +276,13 @@ def _sin_cos(x: Array) -> tuple[Array, Array, Array]:
     half = z * 0.5
     w = 1 - half
     return sin, w + (((1 - w) - half) + (q - r * low)), n
+
+
+def sin_cos_near_zero(r: Array) -> tuple[Array, Array]:
+    """Return sin and cos of a float64 between -pi/4 and pi/4."""
+    z = r * r
+    sin = fma(z * r, polynomial(z, _SIN_DOUBLE), r)
+    return sin, fma(z * z, polynomial(z, _COS_DOUBLE), fma(z, -0.5, 1.0))
 
 
 def _of_quadrant(sin: Array, cos: Array, n: Array) -> Array:

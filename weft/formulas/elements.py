@@ -73,6 +73,8 @@ FLOATS: dict[str, Callable] = {
     "erf_inv": special.erf_inv,
     "lgamma": special.lgamma,
     "digamma": special.digamma,
+    "lgamma_near_roots": special.lgamma_near_roots,
+    "digamma_near_root": special.digamma_near_root,
     "ldexp": ldexp,
 }
 """Op → formula, for operands in float32 or float64."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from weft.formulas.elementary import exp, log, sin, split_exp, tan
+from weft.formulas.elementary import exp, log, sin, sin_cos_near_zero, split_expm1
 from weft.formulas.language import (
     bits,
     clamp,
@@ -25,7 +25,7 @@ from weft.formulas.language import (
     where,
 )
 from weft.ops.arithmetic import round_p
-from weft.ops.transcendental import sqrt_p
+from weft.ops.transcendental import log_p, sqrt_p
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -83,42 +83,45 @@ def _erf_double(x: Array) -> Array:
 
 _ERFC = {
     "float32": (
-        -0.000542152589, 0.00182521343, 0.00239982916, -0.0237568207, 0.0683360583, -0.11927503,
-        0.129642786, -0.0475622297, -0.135621051, 1.25300806,
+        -0.296484736, -0.27758591, 0.643603751, 0.00981051131, -1.52645041, 2.94864624,
+        -3.38273607, 2.72853674, -1.5545167, 0.506016112,
     ),
     "float64": (
-        8.1240725929810781e-8, -6.4394550033280516e-8, -6.0878860693765759e-7,
-        2.8413218150400614e-7, 3.4783035674324349e-6, -6.9158950344004233e-7,
-        -2.0107734062897984e-5, 4.935978665358155e-6, 0.00012510252093571496,
-        -0.0001051569508303726, -0.00077983301881782161, 0.0018886899927435072,
-        0.0025293919141887937, -0.023770514891624662, 0.068308027337171758, -0.11927366341631536,
-        0.12964515870297235, -0.047562294353436337, -0.13562110612458309, 1.2530080582697296,
+        -0.011515487722874454, -0.024716339709646682, 0.0012155437625059767,
+        0.045319555696348754, 0.02469769905367279, -0.051118765090062454,
+        -0.054067248489677235, 0.05086659011666589, 0.08820994418459722, -0.05615693756633425,
+        -0.13657566893274234, 0.08856702919069587, 0.21191961662209577, -0.21364378969996287,
+        -0.2924522269678453, 0.6297308573546783, 0.008896724091666567, -1.5257613170717994,
+        2.9487375335333565, -3.3827473814093527, 2.728534960326865, -1.554516657577244,
+        0.5060161165394593,
     ),
 }  # fmt: skip
-"""erfc(x) exp(x**2) (1 + 2 x) in (x - 3) / (x + 3), from 1/2 to where erfc(x) is subnormal."""
+"""(erfc(x) exp(x**2) (1 + 2 x) - 1) / s in s - 1/2 for s = x / (x + 3), to where it underflows."""
 
 
 def erfc(x: Array, *, of_root_half: bool = False) -> Array:
     """M. Shepherd, J. Laframboise, "Chebyshev approximation of (1 + 2 x) exp(x**2) erfc x", 1981.
 
-    Near 0 it is 1 - x less what erf(x) is more than x. of_root_half: return erfc(x sqrt(1/2)) as of
-    the exact product, whose rounding would change exp(-x**2 / 2) by x**2 times as much.
+    What rounding the quotient loses is added to it beside the exponential less 1, so that the
+    product is rounded once. of_root_half: return erfc(x sqrt(1/2)) as of the exact product, whose
+    rounding would change exp(-x**2 / 2) by x**2 times as much.
     """
     kind, wide = x.dtype.name, is_wide(x)
     factor, square = (math.sqrt(0.5), -0.5) if of_root_half else (1.0, -1.0)
     given = clamp(abs(x), 0.0, (28.0 if wide else 10.1) / factor)
     size = given * factor if of_root_half else given
-    fit = polynomial((size - 3) / (size + 3), _ERFC[kind]) / fma(size, 2.0, 1.0)
+    s = size / (size + 3)
+    fit = fma(s, polynomial(s - 0.5, _ERFC[kind]), 1.0)
+    below = fma(size, 2.0, 1.0)
+    inverse = 1 / below
+    quotient = fit * inverse
+    lost = fma(-quotient, below, fit) * inverse
     # The square of the first half of the bits is exact; the rest is small.
     top = from_bits(bits(given) & (-1 << (27 if wide else 12)))
     rest = (top - given) * (top + given)
-    value, n = split_exp((top * top) * square, rest * -square)
-    value = ldexp_p.bind(value * fit, n)
-    value = where(x < 0, 2 - value, value)
-    if of_root_half:
-        x = x * factor
-    more = x * polynomial(x * x, _ERF_TO_1 if wide else _ERF_FLOAT)
-    return where(size < 0.9, (1 - x) - more, value)
+    less, n = split_expm1((top * top) * square, rest * -square)
+    value = ldexp_p.bind(quotient + fma(quotient, less, lost), n)
+    return where(x < 0, 2 - value, value)
 
 
 _ERF_INV_NEAR = (
@@ -228,6 +231,14 @@ def lgamma(x: Array) -> Array:
     return where(size == math.inf, size, where(size == 0, math.inf, value))
 
 
+def lgamma_near_roots(x: Array, far: Array) -> Array:
+    """Return lgamma(x) for x from 1/2 to 5/2, where its roots are, else what is known of it."""
+    low = x < 1
+    u = where(low, x - 1, x - 2)
+    near = fma(u * (u + 1), polynomial(u, _LOG_GAMMA), where(low, -log_p.bind(x), 0.0))
+    return where((x >= 0.5) & (x <= 2.5), near, far)
+
+
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 _SHIFT_PRODUCTS = (0.0, 8.0, 14.0, 18.0, 20.0)
 """(y + k) (y + 9 - k) less y (y + 9), for k of 0 to 4."""
@@ -241,12 +252,51 @@ def bernoulli(count: int) -> list[float]:
     return numbers[2::2]
 
 
-@in_double
+_DIGAMMA_ROOT = 1.4616321449683622, 9.549995429965697e-17
+_DIGAMMA_ABOVE = (
+    2.775097709017378e-07, 0.00017525522538409035, 0.007068408256338002, 0.09070324377068241,
+    0.4879892285981946, 1.1423094395852738, 0.9510558760318328,
+)  # fmt: skip
+_DIGAMMA_BELOW = (
+    3.528229003932381e-05, 0.0020835317017686966, 0.036808768555845375, 0.2775452787254448,
+    0.9935900959754306, 1.6465245632048646, 1.0,
+)  # fmt: skip
+"""digamma(x) over the distance to its root in x - 3/2, as a quotient, for x from 1 to 3."""
+
+
+def _cotangent_of_half_turns(x: Array) -> Array:
+    """Return pi / tan(pi x) for |x| <= 1/2, by sine and cosine of half the angle."""
+    sin, cos = sin_cos_near_zero(x * (math.pi / 2))
+    return ((cos - sin) * (cos + sin)) * math.pi / (2 * (sin * cos))
+
+
+def _digamma_near_root(y: Array) -> Array:
+    """Return digamma for y from 1/2 to 3, by that of y + 1 below 1."""
+    low = y < 1
+    x = where(low, y + 1, y)
+    root, rest = _DIGAMMA_ROOT
+    part = x - 1.5
+    factor = polynomial(part, _DIGAMMA_ABOVE) / polynomial(part, _DIGAMMA_BELOW)
+    value = fma(factor, x - root, factor * -rest)  # not (x - root) - rest: quirks.CONSTANT_SUMS
+    return where(low, value - 1 / y, value)
+
+
+def digamma_near_root(x: Array, far: Array) -> Array:
+    """Return digamma(x) for x from 1/2 to 3, where its root is, else what is known of it."""
+    return where((x >= 0.5) & (x < 3), _digamma_near_root(x), far)
+
+
 def digamma(x: Array) -> Array:
     """Return log(z) less its series from z = x + 10 on, and its reflection below 1/2.
 
+    Floats of 32 bits need no more digits near the root than the terms have.
     Source: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 1964, 6.3.
     """
+    near_root = is_wide(x)
+    return in_double(lambda x: _digamma(x, near_root))(x)
+
+
+def _digamma(x: Array, near_root: bool) -> Array:
     reflected = x < 0.5
     y = where(reflected, 1 - x, x)
     large = y > 2.0**30  # where ten terms 1 / (y + k) change nothing
@@ -261,7 +311,9 @@ def digamma(x: Array) -> Array:
     coefficients = [b / (2 * k) for k, b in enumerate(bernoulli(8), 1)]
     series = square * polynomial(square, coefficients[::-1])
     value = log(z) - fma(inverse, 0.5, series) - terms
+    if near_root:
+        value = where(y < 3, _digamma_near_root(y), value)
     part = x - round_p.bind(x, rounding_method=1)
-    value = where(reflected, value - math.pi / tan(part * math.pi), value)
+    value = where(reflected, value - _cotangent_of_half_turns(part), value)
     value = where(x == math.inf, x, value)
     return where(((x <= 0) & (part == 0)) | (x == -math.inf), math.nan, value)

@@ -53,6 +53,10 @@ WIDENED = frozenset({"chlo.digamma", "chlo.lgamma"})
 """Operations that XLA computes in float64 instead, of fewer elements of narrower floats."""
 
 
+REPAIRED = {"chlo.digamma": "digamma_near_root", "chlo.lgamma": "lgamma_near_roots"}
+"""Operation → the formula of its values near roots, of fewer elements of float64."""
+
+
 def mark_formula(ctx: RuleContext, operation: ir.Operation) -> None:
     """Mark an operation that becomes a formula, if it is of enough elements."""
     aval, name = ctx.avals_out[0], operation.name
@@ -60,3 +64,5 @@ def mark_formula(ctx: RuleContext, operation: ir.Operation) -> None:
         ctx.mark(operation, "formula", least=1)
     elif name in WIDENED and aval.dtype.name in _NARROW:
         ctx.mark(operation, "widened", least=1)
+    elif name in REPAIRED and aval.dtype.name == "float64":
+        ctx.mark(operation, "repaired", least=1)

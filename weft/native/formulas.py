@@ -19,7 +19,7 @@ from weft._xla.mlir import ir
 from weft.core import dtypes, provided
 from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.context import splat_attr
-from weft.lowering.marks import FORMULAS
+from weft.lowering.marks import FORMULAS, REPAIRED
 from weft.native.rewrite import FEW_ELEMENTS
 from weft.partition.emit import Emitter
 from weft.partition.walk import maker, splat_of
@@ -95,6 +95,15 @@ def widened(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
     return [e.convert(out, result.type.element_type)]
 
 
+def repaired(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value]:
+    """Let XLA compute a function of float64, but near its roots, where it has few digits."""
+    (x,), (result,) = op.operands, op.results
+    far = e.make(op.name, [x], result.type)
+    kinds = (dtypes.float64, dtypes.float64)
+    closed = provided.element_formula(REPAIRED[op.name], kinds, dtypes.float64)
+    return emit(e, closed.jaxpr, [x, far], list(result.type.shape))
+
+
 _EXACT = {8: dtypes.float32, 16: dtypes.float32, 32: dtypes.float64}
 """Width of integers → the floats whose rounded quotients have the whole part of the exact ones."""
 
@@ -168,6 +177,7 @@ _NAMES = {
     "div": "stablehlo.divide",
     "exp": "stablehlo.exponential",
     "floor": "stablehlo.floor",
+    "log": "stablehlo.log",
     "max": "stablehlo.maximum",
     "min": "stablehlo.minimum",
     "sqrt": "stablehlo.sqrt",

@@ -44,6 +44,7 @@ RULES = {
     "product": "small.product",
     "quotient": "formulas.quotient",
     "remainder": "elementwise.remainder",
+    "repaired": "formulas.repaired",
     "scan": "reductions.scan",
     "search": "selections.search",
     "softmax": "softmax.softmax",
@@ -65,7 +66,7 @@ def rule(name: str) -> Rule:
     return getattr(import_module(f"weft.native.{module}"), function)
 
 
-FUSED = ("compare", "formula", "quotient", "widened")
+FUSED = ("compare", "formula", "quotient", "repaired", "widened")
 """Rules whose results are parts of loops, which read no vector from memory."""
 FEW_ELEMENTS = f"{MARK}.few_elements"
 """On a module while it is rewritten: whether XLA runs it on the caller's thread, once counted."""

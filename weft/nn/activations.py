@@ -340,7 +340,12 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     x = _float(x)
-    return ew.mul(wnp.add(x, wnp.sqrt(wnp.add(ew.mul(x, x), b))), 0.5)
+    root = wnp.sqrt(wnp.add(ew.mul(x, x), b))
+    if typeof(root).dtype in dtypes.COMPLEX:
+        return ew.mul(wnp.add(x, root), 0.5)
+    # Of negative x the sum cancels; the product with the difference is b.
+    total = wnp.add(wnp.abs(x), root)
+    return ew.mul(wnp.where(wnp.less(x, 0), wnp.divide(b, total), total), 0.5)
 
 
 def soft_sign(x: ArrayLike) -> Any:

@@ -48,7 +48,7 @@ from weft.numpy.ufuncs import (
 )
 from weft.numpy.value_tests import isfinite, isinf, isnan, isneginf, isposinf, signbit
 from weft.ops import elementwise_api as ew
-from weft.ops.bessel import bessel_i0e
+from weft.ops.bessel import bessel_i0_p
 from weft.ops.control.loops import while_loop
 from weft.ops.promote import broadcast_args, promote
 
@@ -265,8 +265,7 @@ def i0(x: ArrayLike) -> Any:
 def _i0(x: ArrayLike) -> Any:
     x = inexact(x)
     refuse_complex("i0", x)
-    size = ew.mul_p.bind(x, ew.sign_p.bind(x))  # |x| with derivative 0 at 0, where i0 is smooth
-    return ew.mul_p.bind(ew.exp_p.bind(size), bessel_i0e(x))
+    return bessel_i0_p.bind(x)
 
 
 def clip(

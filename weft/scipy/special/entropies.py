@@ -53,6 +53,14 @@ _entr = special_op(
     lambda out, x: -wnp.log(x) - 1,
     weak_type=True,
 )
+
+
+def _log_ratio(p: Array, q: Array) -> Any:
+    """log(p / q) of positive numbers, by their difference, which is exact near 1."""
+    size = wnp.log1p(wnp.abs(p - q) / wnp.minimum(p, q))
+    return wnp.where(p < q, -size, size)
+
+
 _rel_entr = special_op(
     "rel_entr",
     lambda p, q: choose(
@@ -61,10 +69,10 @@ _rel_entr = special_op(
         (p == 0) & (q >= 0),
         0,
         (p > 0) & (q > 0),
-        p * wnp.log(p / q),
+        p * _log_ratio(p, q),
         wnp.inf,
     ),
-    lambda out, p, q: wnp.where((p > 0) & (q > 0), wnp.log(p / q) + 1, 0),
+    lambda out, p, q: wnp.where((p > 0) & (q > 0), _log_ratio(p, q) + 1, 0),
     lambda out, p, q: wnp.where((p > 0) & (q > 0), -p / q, 0),
     weak_type=True,
 )

@@ -44,12 +44,17 @@ def _upper_faddeeva(plus: Array, minus: Array) -> Any:
     return (2 * total / minus + 1 / sqrt(pi)) / minus
 
 
+def _erfcx_of_large(x: Array) -> Any:
+    """Return two terms of the asymptotic series."""
+    return (1 - 0.5 / x / x) / (sqrt(pi) * x)
+
+
 def _erfcx(x: Array) -> Any:
     size = wnp.abs(x)
     far = size > 1e4
     safe = wnp.where(far, 1, size)
     right = wnp.where(
-        far, 1 / (sqrt(pi) * wnp.where(far, size, 1)), _upper_faddeeva(_SCALE - safe, _SCALE + safe)
+        far, _erfcx_of_large(wnp.where(far, size, 1)), _upper_faddeeva(_SCALE - safe, _SCALE + safe)
     )
     return wnp.where(x < 0, 2 * wnp.exp(x * x) - right, right)
 
@@ -67,7 +72,8 @@ def _dawsn(x: Array) -> Any:
     ratios = np.cumprod([1.0] + [-2.0 / (2 * k + 1) for k in range(1, 11)])
     small = size * polynomial(wnp.where(near, x * x, 0), ratios)
     inverse = 1 / wnp.where(far, size, 1)
-    large = inverse * (0.5 + 0.25 * inverse**2 + 0.375 * inverse**4 + 0.9375 * inverse**6)
+    series = (0.5, 0.25, 0.375, 0.9375, 3.28125, 14.765625)
+    large = inverse * polynomial(inverse * inverse, series)
     return wnp.sign(x) * choose(near, small, far, large, between)
 
 

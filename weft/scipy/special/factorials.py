@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from math import comb as host_comb
-from math import log, pi
+from math import log, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from weft.core import dtypes
 from weft.core.errors import ArgumentError
 from weft.core.trace import typeof
 from weft.numpy.common import inexact, static_int, to_array
+from weft.ops.complex_values import fusible
 from weft.ops.promote import broadcast_args, promote_inexact
-from weft.scipy.special.elementwise import polynomial
+from weft.scipy.special.elementwise import choose, polynomial, special_op
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -110,6 +111,80 @@ def gammasgn(x: Any) -> Any:
     return wnp.where(undefined, wnp.nan, sign).astype(x.dtype)
 
 
+_GAMMA = {
+    "float32": (
+        1.32934036, 0.934734522, 0.654561648, 0.253871236, 0.109612047, 0.0283609536, 0.0107805656,
+        0.00160703492,
+    ),
+    "float64": (
+        1.329340388179137, 0.93473452162608586, 0.65455857798133664, 0.253871246841081,
+        0.10967323400218487, 0.028360780598296692, 0.010392403424525894, 0.0016074003982781529,
+        0.0007544741634534283, 3.942933739732899e-6, 6.132951527532448e-5, -1.2810259356350583e-5,
+        7.2573352099711103e-6, -2.5237611386457593e-6, 1.0675361551610871e-6,
+        -5.0603824839247318e-7, 2.0386319960055562e-7,
+    ),
+}  # fmt: skip
+"""gamma(x) in x - 5/2, for x from 2 to 3."""
+_GAMMA_SERIES = {
+    "float32": (1.0, 0.083333333, 0.00347225022, -0.00268210609, -0.000220460864, 0.000748442429),
+    "float64": (
+        1.0, 0.083333333333325026, 0.003472222224135661, -0.0026813273310288094,
+        -0.0002294644020032874, 0.00078384104876311684, 7.2806663191278843e-5,
+        -0.00062119182516931809, 0.00010585507208784539, 0.00044109434022851355,
+    ),
+}  # fmt: skip
+"""gamma(x) exp(x) x**(1/2 - x) / sqrt(2 pi) in 1 / x, for x from 7 on."""
+_SINE_OF_HALF_TURNS = {
+    "float32": (3.14159264, -5.16771008, 2.55007739, -0.598290411, 0.0776559123),
+    "float64": (
+        3.1415926535897932, -5.1677127800499696, 2.5501640398773005, -0.59926452931894468,
+        0.082145886573102895, -0.0073704305059169434, 0.00046629981618983938,
+        -2.1903497074626017e-5, 7.6978267682241906e-7,
+    ),
+}  # fmt: skip
+"""sin(pi x) / x in x**2, for x up to 1/2."""
+
+
+def _gamma(x: Array) -> Any:
+    """Multiply from the interval between 2 and 3 up to 7, then take Stirling's series.
+
+    A power by its root does not overflow before the result. Negative x are reflected.
+    """
+    kind = x.dtype.name
+    negative, size = x < 0, wnp.abs(x)
+    far = size > 7
+    y, product = wnp.where(far, 2, size), wnp.ones_like(x)
+    for _ in range(4):
+        above = y > 3
+        y = wnp.where(above, y - 1, y)
+        product = wnp.where(above, product * y, product)
+    below = wnp.where(size < 2, size * wnp.where(size < 1, size + 1, 1), 1)
+    y = choose(size < 1, size + 2, size < 2, size + 1, y)
+    near = polynomial(y - 2.5, _GAMMA[kind]) * product / below
+    most = 36.5 if kind == "float32" else 200  # where the result is infinite, but no part of it
+    large = wnp.where(far, wnp.minimum(size, most), 7)
+    root = lax.pow(large, 0.5 * large - 0.25)
+    series = polynomial(fusible(1 / large, large), _GAMMA_SERIES[kind]) * sqrt(2 * pi)
+    value = wnp.where(far, root * (wnp.exp(-large) * series) * root, near)
+    # Source: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 1964, 6.1.17.
+    whole = wnp.round(x)
+    part = x - whole
+    sine = part * polynomial(part * part, _SINE_OF_HALF_TURNS[kind])
+    sine = wnp.where(negative, wnp.where(wnp.fmod(whole, 2) == 0, sine, -sine), 1)
+    value = wnp.where(negative, -pi / (sine * value * x), value)
+    value = choose(x == 0, 1 / x, x == wnp.inf, x, value)
+    return wnp.where(negative & (x == whole), wnp.nan, value)
+
+
+_gamma_op = special_op(
+    "gamma",
+    _gamma,
+    lambda out, x: out * digamma(x),
+    of_complex=lambda x: wnp.exp(_complex_loggamma(x)),
+    weak_type=True,
+)
+
+
 def gamma(x: ArrayLike) -> Any:
     """Return the gamma function, (x - 1)! for positive integers.
 
@@ -119,10 +194,7 @@ def gamma(x: ArrayLike) -> Any:
     >>> round(float(special.gamma(5.0)), 4)
     24.0
     """
-    x = as_float(x)
-    if wnp.iscomplexobj(x):
-        return wnp.exp(_complex_loggamma(x))
-    return gammasgn(x) * wnp.exp(gammaln(x))
+    return _gamma_op(x)
 
 
 def betaln(a: Any, b: ArrayLike) -> Any:
@@ -203,7 +275,8 @@ def factorial(n: Any, exact: bool = False) -> Any:
             "math.factorial, or exact=False"
         )
     n = as_float(n)
-    return wnp.where(n < 0, 0, wnp.exp(gammaln(n + 1)))
+    large = n > 1  # where adding 1 to fractions loses bits
+    return wnp.where(n < 0, 0, gamma(wnp.where(large, n, n + 1)) * wnp.where(large, n, 1))
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
@@ -302,9 +375,11 @@ def _zeta_below(x: Array, q: Array) -> Any:
     ends after ten: sum((q + k)**-x) = zeta(x, f) ± (zeta(x, 1 - f) - zeta(x, 1 - q)) for q = f - n.
     """
     q = wnp.where(q <= 0, q, -0.5)  # of others nothing is used, nor their derivatives
-    pole = q == wnp.floor(q)
-    part = wnp.where(pole, 0.5, q - wnp.floor(q))
-    left = lax.zeta(x, 1 - part) - lax.zeta(x, 1 - q)
+    below = wnp.floor(q)
+    pole = q == below
+    part = wnp.where(pole, 0.5, q - below)
+    rest = wnp.where(pole, 0.5, (below + 1) - q)  # exact where 1 - part is not
+    left = lax.zeta(x, rest) - lax.zeta(x, 1 - q)
     value = lax.zeta(x, part) + wnp.where(x % 2 == 1, -left, left)
     value = wnp.where(x == wnp.floor(x), value, wnp.nan)
     return wnp.where(pole | (x == 1), wnp.inf, value)

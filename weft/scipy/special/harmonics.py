@@ -12,6 +12,7 @@ import weft.numpy as wnp
 from weft import lax
 from weft.core.errors import ArgumentError
 from weft.numpy.common import is_concrete, static_int
+from weft.ops.bessel import bessel_i0_p, bessel_i1_p
 from weft.scipy.special.factorials import _unary, as_float, gammaln
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def i0(x: ArrayLike) -> Any:
     >>> round(float(special.i0(0.5)), 4)
     1.0635
     """
-    x = as_float(x)
-    return wnp.exp(wnp.abs(x)) * lax.bessel_i0e(x)
+    return bessel_i0_p.bind(as_float(x))
 
 
 def i1(x: ArrayLike) -> Any:
@@ -44,8 +44,7 @@ def i1(x: ArrayLike) -> Any:
     >>> round(float(special.i1(0.5)), 4)
     0.2579
     """
-    x = as_float(x)
-    return wnp.exp(wnp.abs(x)) * lax.bessel_i1e(x)
+    return bessel_i1_p.bind(as_float(x))
 
 
 def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:

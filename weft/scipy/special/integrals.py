@@ -87,8 +87,12 @@ def expn(n: ArrayLike, x: ArrayLike) -> Any:
     return _expn_op(wnp.asarray(n), wnp.asarray(x))
 
 
+_EXPI_TERMS = np.array([1 / ((k + 1) * factorial(k + 1)) for k in range(40)])
+"""(Ei(x) - log|x| - wnp.euler_gamma) / x in x: Abramowitz and Stegun 5.1.10."""
+
+
 def _expi_series(x: np.ndarray) -> np.ndarray:
-    """(Ei(x) - log|x| - wnp.euler_gamma) / x on the host."""
+    """Return that on the host."""
     term, total = np.ones_like(x), np.zeros_like(x)
     for k in range(1, 160):
         total = total + term / k
@@ -108,7 +112,6 @@ def _expi_scaled(v: np.ndarray) -> np.ndarray:
 def _expi_fits() -> tuple:
     tail = lambda s, v: 1 / (1 + s * v)
     return (
-        chebyshev_fit(_expi_series, -1, 6, 28),
         chebyshev_fit(_expi_scaled, 1 / 24, 1 / 6, 44),
         chebyshev_fit(_expi_scaled, 0, 1 / 24, 44),
         chebyshev_fit(lambda v: half_line_integral(tail, v), 0, 1 / 4, 34),
@@ -117,7 +120,8 @@ def _expi_fits() -> tuple:
 
 
 def _expi(x: Array) -> Any:
-    series, middle, high, low, lower = _expi_fits()
+    middle, high, low, lower = _expi_fits()
+    terms = _EXPI_TERMS[_EXPI_TERMS * 6.0 ** np.arange(40) > float(wnp.finfo(x.dtype).eps)]
     near = (x > -1) & (x < 6)
     inner = wnp.where(near & (x != 0), x, 1)
     inverse = 1 / wnp.where(near, 6, x)
@@ -132,7 +136,7 @@ def _expi(x: Array) -> Any:
     )
     outer = scaled * inverse * wnp.exp(wnp.where(near, 0, x))
     outer = wnp.where(wnp.isinf(x), wnp.where(x > 0, x, 0), outer)
-    inside = wnp.euler_gamma + wnp.log(wnp.abs(inner)) + inner * series(inner)
+    inside = wnp.euler_gamma + wnp.log(wnp.abs(inner)) + inner * polynomial(inner, terms)
     return choose(x == 0, -wnp.inf, near, inside, outer)
 
 
@@ -302,7 +306,10 @@ def _spence(x: Array) -> Any:
     reflected = y < 0.5
     w = wnp.where(reflected, 1 - y, y)
     w = wnp.where((w >= 0.5) & (w <= 1), w, 0.75)
-    u = -wnp.log(w)
+    # Just above 1 the inverse would lose what is left of it.
+    above = inverted & ~reflected
+    u = wnp.log(wnp.where(above, x, w))
+    u = wnp.where(above, u, -u)
     direct = u * polynomial(u, _debye_coefficients())
     positive = wnp.where(y > 0, y, 1)
     product = wnp.where(y > 0, wnp.log(positive) * wnp.log1p(-wnp.minimum(positive, 0.5)), 0)
