@@ -327,8 +327,8 @@ def _lower(
 ) -> list:
     module, function = ctx.module, ctx.function
     if module.mesh is not None and module.mesh.shape != mesh.shape:
-        given = {"jaxpr": jaxpr, "manual": manual, "in_specs": in_specs, "out_specs": out_specs}
-        cut = over_program(mesh, module.mesh, given)
+        params = {"jaxpr": jaxpr, "manual": manual, "in_specs": in_specs, "out_specs": out_specs}
+        cut = over_program(mesh, module.mesh, params)
         return _lower(ctx, *operands, mesh=module.mesh, check_vma=check_vma, **cut)
     axes = tuple(n for n in manual if n not in module.manual_axes)
     before = module.manual_axes

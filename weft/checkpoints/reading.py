@@ -60,8 +60,8 @@ def restore(path: str | os.PathLike, like: object = None) -> Any:
     arrays, values = manifest["arrays"], manifest["values"]
     if like is None:
         everything = [_Leaf(root, name, entry) for name, entry in arrays.items()]
-        found = {leaf.name: value for leaf, value in _read(everything)}
-        return found | values
+        replicated = {leaf.name: value for leaf, value in _read(everything)}
+        return replicated | values
 
     def planned(key_path: tuple, wanted: ArrayLike | str | ShapeDtypeStruct | None) -> Any:
         name = weft.tree_util.keystr(key_path) if foreign is None else orbax.name_of(key_path)

@@ -111,25 +111,25 @@ def _specified(shardings: Sequence[Any]) -> tuple:
     return tuple(None if s is unspecified else s for s in shardings)
 
 
-def _no_mesh(own: dict, operands: Sequence) -> Any:
+def _no_mesh(rule_params: dict, operands: Sequence) -> Any:
     return _loaded("weft.sharding.mesh", "EMPTY_ABSTRACT_MESH")
 
 
 def _nones(name: str) -> Value:
     """Return None for each argument or result of the inner program."""
-    return lambda own, operands: (None,) * len(getattr(own["jaxpr"], name))
+    return lambda params, operands: (None,) * len(getattr(params["jaxpr"], name))
 
 
-def _unconstrained_dims(own: dict, operands: Sequence) -> frozenset:
+def _unconstrained_dims(rule_params: dict, operands: Sequence) -> frozenset:
     unconstrained = _loaded("weft.sharding.spec", "UNCONSTRAINED")
-    spec = getattr(own["sharding"], "spec", ())
+    spec = getattr(rule_params["sharding"], "spec", ())
     return frozenset(i for i, entry in enumerate(spec) if entry is unconstrained)
 
 
 def _combiner(op: str) -> Value:
     """Return the jaxpr that joins an old and a new element, of the operands' dtype."""
 
-    def make(own: dict, operands: Sequence) -> Any:
+    def make(rule_params: dict, operands: Sequence) -> Any:
         return _combiner_jaxpr(op, operands[0].aval.dtype)
 
     return make
@@ -158,8 +158,8 @@ class _Collective(Form):
         self.axes, self.groups, self.size = axes, groups, size
         self.marks = frozenset()
 
-    def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
-        result = super().seen(own, operands)
+    def seen(self, rule_params: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
+        result = super().seen(rule_params, operands)
         over = result.pop("over")
         result[self.axes] = over.names
         if self.groups:
@@ -185,8 +185,8 @@ class _AxisIndex(_Collective):
 
     __slots__ = ()
 
-    def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
-        result = super().seen(own, operands)
+    def seen(self, rule_params: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
+        result = super().seen(rule_params, operands)
         names = result[self.axes]
         return {**result, self.axes: names[0] if len(names) == 1 else names}
 
@@ -197,8 +197,8 @@ class _AxisIndex(_Collective):
 _RULES = "weft.compat.rule_params"
 
 
-def _symbolic_zeros(own: dict, operands: Sequence) -> bool:
-    return bool(getattr(getattr(own["call"], "owner", None), "_symbolic_zeros", False))
+def _symbolic_zeros(rule_params: dict, operands: Sequence) -> bool:
+    return bool(getattr(getattr(rule_params["call"], "owner", None), "_symbolic_zeros", False))
 
 
 class _CustomCall(Form):
@@ -211,11 +211,11 @@ class _CustomCall(Form):
         self.rules = rules
         self.marks = frozenset()
 
-    def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
+    def seen(self, rule_params: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
         by_name = _loaded(_RULES, "BY_NAME")
         state: dict[str, Any] = {}
-        rules = {name: by_name[name](own, state) for name in self.rules}
-        return {**super().seen(own, operands), **rules}
+        rules = {name: by_name[name](rule_params, state) for name in self.rules}
+        return {**super().seen(rule_params, operands), **rules}
 
     def is_of_jax(self, params: dict[str, Any]) -> bool:
         return self.rules[0] in params
@@ -229,7 +229,7 @@ class _CustomCall(Form):
             )
         rest = {n: v for n, v in params.items() if n not in self.rules}
         taken = super().taken(name, rest)
-        return {**held.own, **{n: v for n, v in taken.items() if n not in self.defaults}}
+        return {**held.rule_params, **{n: v for n, v in taken.items() if n not in self.defaults}}
 
 
 LinearSolve = namedtuple("LinearSolve", "matvec vecmat solve transpose_solve")  # noqa: PYI024
@@ -240,10 +240,10 @@ class _LinearSolveForm(Form):
 
     __slots__ = ()
 
-    def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
+    def seen(self, rule_params: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
         return {
-            "const_lengths": LinearSolve(*own["counts"]),
-            "jaxprs": LinearSolve(*(own[name] for name in LinearSolve._fields)),
+            "const_lengths": LinearSolve(*rule_params["counts"]),
+            "jaxprs": LinearSolve(*(rule_params[name] for name in LinearSolve._fields)),
         }
 
     def is_of_jax(self, params: dict[str, Any]) -> bool:
@@ -290,8 +290,8 @@ def _manual_axes(params: dict) -> tuple:
     return tuple(n for n in params["mesh"].axis_names if n in params["newly_manual_axes"])
 
 
-def _ordered(own: dict, operands: Sequence) -> bool:
-    return own["effect"].ordered
+def _ordered(rule_params: dict, operands: Sequence) -> bool:
+    return rule_params["effect"].ordered
 
 
 def _effect(name: str) -> Callable[[dict], Any]:
@@ -301,8 +301,8 @@ def _effect(name: str) -> Callable[[dict], Any]:
     return find
 
 
-def _device_sharding(own: dict, operands: Sequence) -> Any:
-    device = own["device"]
+def _device_sharding(rule_params: dict, operands: Sequence) -> Any:
+    device = rule_params["device"]
     single = _loaded("weft.sharding.physical", "SingleDeviceSharding")
     return None if device is None else single(device)
 
@@ -336,7 +336,7 @@ FORMS: dict[str, Form] = {
     ),
     "reshape": Form(fixed={"dimensions": None, "sharding": None}),
     "mul": Form(fixed={"out_dtype": None}),
-    "conj": Form(only={"input_dtype": lambda own, operands: operands[0].aval.dtype}),
+    "conj": Form(only={"input_dtype": lambda params, operands: operands[0].aval.dtype}),
     # programs
     "jit": Form(
         names={"donated": "donated_invars", "options": "compiler_options_kvs"},
@@ -352,7 +352,7 @@ FORMS: dict[str, Form] = {
     ),
     "remat2": _Opened(),
     "shard_map": _Opened(
-        only={"newly_manual_axes": lambda own, operands: frozenset(own["manual"])},
+        only={"newly_manual_axes": lambda params, operands: frozenset(params["manual"])},
         defaults={"manual": _manual_axes},
     ),
     "custom_jvp_call": _CustomCall(
@@ -371,8 +371,8 @@ FORMS: dict[str, Form] = {
         "rule",
         names={"jaxpr": "call"},
         only={
-            "in_tree": lambda own, operands: _loaded(_RULES, "tree_with_consts")(own),
-            "out_tree": lambda own, operands: getattr(own["call"], "out_tree", None),
+            "in_tree": lambda params, operands: _loaded(_RULES, "tree_with_consts")(params),
+            "out_tree": lambda params, operands: getattr(params["call"], "out_tree", None),
         },
         defaults={"call": None, "num_consts": 0},
     ),
@@ -380,8 +380,8 @@ FORMS: dict[str, Form] = {
         "transpose_thunk",
         names={"fun": "callee"},
         only={
-            "num_callee_consts": lambda own, operands: own["counts"][0],
-            "num_res": lambda own, operands: own["counts"][1] + own["counts"][2],
+            "num_callee_consts": lambda params, operands: params["counts"][0],
+            "num_res": lambda params, operands: params["counts"][1] + params["counts"][2],
         },
         defaults={"transpose": None, "counts": ()},
     ),
@@ -404,12 +404,12 @@ FORMS: dict[str, Form] = {
     "debug_callback": Form(defaults={"out_avals": (), "vmap_method": None, "device": None}),
     "debug_print": Form(
         only={
-            "fmt": lambda own, operands: own["callback"].fmt,
+            "fmt": lambda params, operands: params["callback"].fmt,
             "ordered": _ordered,
-            "in_tree": lambda own, operands: own["callback"].in_tree,
+            "in_tree": lambda params, operands: params["callback"].in_tree,
             "static_args": (),
             "np_printoptions": (),
-            "has_placeholders": lambda own, operands: "{" in own["callback"].fmt,
+            "has_placeholders": lambda params, operands: "{" in params["callback"].fmt,
             "logging_record": None,
         },
         defaults={
@@ -440,7 +440,7 @@ FORMS: dict[str, Form] = {
     "scatter-mul": _update("mul"),
     "scatter-min": _update("min"),
     "scatter-max": _update("max"),
-    "reduce": Form(only={"computation": lambda own, operands: jaxpr_as_fun(own["jaxpr"])}),
+    "reduce": Form(only={"computation": lambda params, operands: jaxpr_as_fun(params["jaxpr"])}),
     "reduce_window": Form(only={"consts": ()}),
     "select_and_scatter_add": Form(
         names={"select": "select_prim"},
@@ -452,9 +452,9 @@ FORMS: dict[str, Form] = {
     ),
     "device_put": Form(
         only={
-            "devices": lambda own, operands: (own["sharding"],),
-            "srcs": lambda own, operands: (own["src"],),
-            "copy_semantics": lambda own, operands: (
+            "devices": lambda params, operands: (params["sharding"],),
+            "srcs": lambda params, operands: (params["src"],),
+            "copy_semantics": lambda params, operands: (
                 _loaded("weft._xla.arrays", "ArrayCopySemantics").REUSE_INPUT,
             ),
         },

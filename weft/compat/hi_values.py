@@ -85,16 +85,16 @@ _KEPT = 64
 
 def _placed(x: object) -> _Place:
     if len(_places) >= _KEPT:
-        for key, place in [*_places.items()]:
-            if sys.getrefcount(place.value) <= 2:  # the place's, and the argument's
+        for key, record in [*_places.items()]:
+            if sys.getrefcount(record.value) <= 2:  # the place's, and the argument's
                 del _places[key]
-    place = _places[id(x)] = _Place(x, EVAL)
-    arrays = _lower(x, place)[0]
+    record = _places[id(x)] = _Place(x, EVAL)
+    arrays = _lower(x, record)[0]
     traces = [a._trace for a in arrays if isinstance(a, Tracer)]
-    place.trace = traces[0] if traces else EVAL if arrays else state.trace
-    if place.trace is state.trace:  # it is at home, and may be closed over later
+    record.trace = traces[0] if traces else EVAL if arrays else state.trace
+    if record.trace is state.trace:  # it is at home, and may be closed over later
         del _places[id(x)]
-    return place
+    return record
 
 
 def staged(x: object) -> object:
@@ -103,48 +103,48 @@ def staged(x: object) -> object:
     return copy_p.bind(x) if is_constant else x
 
 
-def _lower(x: object, place: _Place) -> tuple:
-    place.busy = True
+def _lower(x: object, record: _Place) -> tuple:
+    record.busy = True
     try:
         return changeable[type(x)].lower(x)
     finally:
-        place.busy = False
+        record.busy = False
 
 
-def _update(x: object, place: _Place, structure: tuple, arrays: Sequence) -> None:
-    place.busy = True
+def _update(x: object, record: _Place, structure: tuple, arrays: Sequence) -> None:
+    record.busy = True
     try:
         changeable[type(x)].update(x, structure, arrays)
     finally:
-        place.busy = False
+        record.busy = False
 
 
-def _enter(x: object, place: _Place) -> tuple | None:
+def _enter(x: object, record: _Place) -> tuple | None:
     """Give an object the arrays of its refs, made here if the running trace closes over it."""
-    if place.refs is None:
-        if type(state.trace) is not StagingTrace or state.trace is place.trace:
+    if record.refs is None:
+        if type(state.trace) is not StagingTrace or state.trace is record.trace:
             return None
-        place.outside = arrays, _ = _lower(x, place)
-        with current_trace(place.trace):
-            place.refs = [new_ref(a) for a in arrays]
-    arrays = [ref[...] for ref in place.refs]
-    _update(x, place, _lower(x, place)[1], arrays)
-    return x, place, arrays
+        record.outside = arrays, _ = _lower(x, record)
+        with current_trace(record.trace):
+            record.refs = [new_ref(a) for a in arrays]
+    arrays = [ref[...] for ref in record.refs]
+    _update(x, record, _lower(x, record)[1], arrays)
+    return x, record, arrays
 
 
-def _leave(x: object, place: _Place, before: Sequence) -> None:
+def _leave(x: object, record: _Place, before: Sequence) -> None:
     """Write to the refs what the operation has written to the object."""
-    arrays, _ = _lower(x, place)
+    arrays, _ = _lower(x, record)
     if len(arrays) != len(before):
         raise ValueError(
             f"a traced function that closes over a {type(x).__qualname__} must leave it as many "
             f"arrays as it has, {len(before)}, got {len(arrays)}; pass it as an argument of jit"
         )
-    for ref, old, new in zip(place.refs or (), before, arrays, strict=True):
+    for ref, old, new in zip(record.refs or (), before, arrays, strict=True):
         if new is not old:
             ref[...] = new
-    if state.trace is not place.trace:
-        _update(x, place, place.outside[1], place.outside[0])
+    if state.trace is not record.trace:
+        _update(x, record, record.outside[1], record.outside[0])
 
 
 def _is_writable(x: object) -> bool:
@@ -159,11 +159,11 @@ def captured(values: Sequence) -> Iterator[None]:
     """Let the operands of an operation that traced functions close over have their arrays."""
     entered = []
     for x in values:
-        place = _places.get(id(x))
-        if place is None and type(state.trace) is StagingTrace and _is_writable(x):
-            place = _placed(x)
-        if place is not None and not place.busy:
-            entered.append(_enter(x, place))
+        record = _places.get(id(x))
+        if record is None and type(state.trace) is StagingTrace and _is_writable(x):
+            record = _placed(x)
+        if record is not None and not record.busy:
+            entered.append(_enter(x, record))
     yield
     for entry in filter(None, entered):
         _leave(*entry)

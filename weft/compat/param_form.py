@@ -38,7 +38,7 @@ class Form:
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self._names = names or {}
-        self.back = {theirs: own for own, theirs in self._names.items()}
+        self.back = {theirs: ours for ours, theirs in self._names.items()}
         self.fixed = fixed or {}
         self.optional = optional or {}
         self._only = {**(only or {}), **self.fixed}
@@ -48,13 +48,15 @@ class Form:
         names_of_jax = frozenset({*self._only, *self.back, *self.optional})
         self.marks = frozenset() if self.defaults else names_of_jax  # by which JAX's are known
 
-    def seen(self, own: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
-        result = {self._names.get(n, n): v for n, v in own.items() if n not in self.defaults}
+    def seen(self, rule_params: dict[str, Any], operands: Sequence[Any]) -> dict[str, Any]:
+        result = {
+            self._names.get(n, n): v for n, v in rule_params.items() if n not in self.defaults
+        }
         for name, write in self._seen.items():
             if name in result:
                 result[name] = write(result[name])
         for name, value in self._only.items():
-            result[name] = value(own, operands) if callable(value) else value
+            result[name] = value(rule_params, operands) if callable(value) else value
         for name in self.optional:
             result.setdefault(name, None)
         return result
@@ -78,10 +80,10 @@ class Form:
             value = result.pop(optional, None)
             if value is not None and (value := canonical(name, value)) is not None:
                 result[optional] = value
-        for own, default in self.defaults.items():
-            if own not in result:
-                result[own] = default(params) if callable(default) else default
-        for own, write in self._taken.items():
-            if own in result:
-                result[own] = write(result[own])
+        for ours, default in self.defaults.items():
+            if ours not in result:
+                result[ours] = default(params) if callable(default) else default
+        for ours, write in self._taken.items():
+            if ours in result:
+                result[ours] = write(result[ours])
         return result

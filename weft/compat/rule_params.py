@@ -18,13 +18,14 @@ class Rules:
     state: what the rules of one equation tell each other.
     """
 
-    __slots__ = ("own", "state")
+    __slots__ = ("rule_params", "state")
 
-    def __init__(self, own: dict[str, Any], state: dict[str, Any]) -> None:
-        self.own, self.state = own, state
+    def __init__(self, rule_params: dict[str, Any], state: dict[str, Any]) -> None:
+        self.rule_params, self.state = rule_params, state
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} of {getattr(self.own.get('call'), 'name', 'a function')}"
+        call = self.rule_params.get("call")
+        return f"{type(self).__name__} of {getattr(call, 'name', 'a function')}"
 
     def call_wrapped(self, *args: Any) -> Any:
         raise NotImplementedError
@@ -34,12 +35,14 @@ class Rules:
 
     def _avals(self) -> list:
         """Return the types of the arguments; the rule must read nothing else that is traced."""
-        if hasattr(self.own["call"], "starts") or hasattr(self.own["call"], "start"):
+        if hasattr(self.rule_params["call"], "starts") or hasattr(
+            self.rule_params["call"], "start"
+        ):
             raise NotImplementedError(
                 f"{self!r} reads traced values that its function closes over: pass them to the "
                 "function as arguments"
             )
-        return self.own["jaxpr"].in_avals[self.own["num_consts"] :]
+        return self.rule_params["jaxpr"].in_avals[self.rule_params["num_consts"] :]
 
 
 class JvpRule(Rules):
@@ -53,9 +56,9 @@ class JvpRule(Rules):
         out_zeros: list[bool] = []
 
         def flat(*xs: Any) -> list:
-            given = iter(xs[n:])
-            tangents = [None if zero else next(given) for zero in zeros]
-            outs, out_tangents = self.own["call"].rule((), list(xs[:n]), tangents)
+            nonzero = iter(xs[n:])
+            tangents = [None if zero else next(nonzero) for zero in zeros]
+            outs, out_tangents = self.rule_params["call"].rule((), list(xs[:n]), tangents)
             out_zeros[:] = [t is None for t in out_tangents]
             return [*outs, *(t for t in out_tangents if t is not None)]
 
@@ -71,7 +74,9 @@ class FwdRule(Rules):
 
     def call_wrapped(self, *nonzeros: Any) -> tuple:
         def flat(*xs: Any) -> list:
-            outs, residuals, context = self.own["call"].forward((), list(xs), list(nonzeros))
+            outs, residuals, context = self.rule_params["call"].forward(
+                (), list(xs), list(nonzeros)
+            )
             self.state["context"] = (*context, [typeof(o) for o in outs])
             self.state["num_residuals"] = len(residuals)
             return [*residuals, *outs]
@@ -98,7 +103,7 @@ class BwdRule(FwdRule):
         state, primals = self.ready(), self._avals()
         n = state["num_residuals"]
         cts = [None if isinstance(ct, Zero) else ct for ct in args[n:]]
-        outs = self.own["call"].backward(state["context"], list(args[:n]), cts, primals)
+        outs = self.rule_params["call"].backward(state["context"], list(args[:n]), cts, primals)
         return [
             instantiate_zero(cotangent_aval(a)) if ct is None else ct
             for ct, a in zip(outs, primals, strict=True)
@@ -123,7 +128,7 @@ class VmapRule(Rules):
 
     def call_wrapped(self, *args: Any) -> Any:
         size, (_, batched), _, arguments = args
-        return self.own["call"].owner.vmap_rule(size, list(batched), *arguments)
+        return self.rule_params["call"].owner.vmap_rule(size, list(batched), *arguments)
 
 
 class TransposeRule(Rules):
@@ -132,7 +137,7 @@ class TransposeRule(Rules):
     __slots__ = ()
 
     def call_wrapped(self, *args: Any) -> tuple:
-        return self.own["transpose"], []
+        return self.rule_params["transpose"], []
 
 
 BY_NAME: dict[str, Any] = {
@@ -145,10 +150,10 @@ BY_NAME: dict[str, Any] = {
 }
 
 
-def tree_with_consts(own: dict[str, Any]) -> Any:
+def tree_with_consts(rule_params: dict[str, Any]) -> Any:
     """Return the structure of (constants, arguments) of a call."""
-    call = own["call"]
+    call = rule_params["call"]
     if not hasattr(call, "in_tree"):
         return None
     arguments = call.in_tree.unflatten(range(call.in_tree.num_leaves))
-    return flatten(([0] * own["num_consts"], arguments))[1]
+    return flatten(([0] * rule_params["num_consts"], arguments))[1]

@@ -12,12 +12,12 @@ from types import ModuleType
 from weft.compat import modules
 
 
-def missing_names(place: str) -> dict[str, list[str]]:
+def missing_names(target: str) -> dict[str, list[str]]:
     """Name of JAX -> the lines `file:line` that use it, for all that weft lacks.
 
     place: a file, a folder, or the name of a package that is installed.
     """
-    root = place if os.path.exists(place) else _folder_of(place)
+    root = target if os.path.exists(target) else _folder_of(target)
     uses: dict[str, list[str]] = {}
     for path in _files(root):
         with open(path, encoding="utf-8") as f:
@@ -98,15 +98,15 @@ def _lacking(name: str) -> str | None:
     return None
 
 
-def report(place: str) -> str:
+def report(target: str) -> str:
     """Return the names with their lines, as text."""
     from weft.as_jax import as_jax
 
     as_jax()
-    names = missing_names(place)
+    names = missing_names(target)
     if not names:
-        return f"{place}: weft has every name of JAX that it uses"
-    lines = [f"{place} uses {len(names)} names of JAX that weft lacks"]
+        return f"{target}: weft has every name of JAX that it uses"
+    lines = [f"{target} uses {len(names)} names of JAX that weft lacks"]
     for name, uses in names.items():
         lines.append(modules.missing(name).removeprefix("weft has no "))
         lines += [f"    {use}" for use in uses]

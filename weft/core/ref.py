@@ -163,19 +163,19 @@ class Indexer:
     dims: one of At, Window, Pick for each dimension. An op's operands supply, in the order of the
     dimensions, an integer scalar for every At or Window whose position is None and an integer
     array of shape `block` for every Pick. Picks are read together, as NumPy's index arrays. The
-    result has the sizes of the windows in order, with `block` put in at position `place`.
+    result has the sizes of the windows in order, with `block` put in at position `block_position`.
     """
 
     dims: tuple[At | Window | Pick, ...]
     block: tuple[int, ...] = ()
-    place: int = 0
+    block_position: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
         sizes = tuple(d.size for d in self.dims if isinstance(d, Window))
         if not self.has_picks:
             return sizes
-        return sizes[: self.place] + self.block + sizes[self.place :]
+        return sizes[: self.block_position] + self.block + sizes[self.block_position :]
 
     @property
     def has_picks(self) -> bool:
@@ -205,7 +205,10 @@ class Indexer:
 
     def axes(self) -> list[tuple[int, ...]]:
         """Return the dimensions of the result along which the positions of each dimension vary."""
-        picked = range(self.place, self.place + len(self.block) if self.has_picks else self.place)
+        picked = range(
+            self.block_position,
+            self.block_position + len(self.block) if self.has_picks else self.block_position,
+        )
         free = iter(d for d in range(len(self.shape)) if d not in picked)
         return [
             tuple(picked) if d.__class__ is Pick else (next(free),) if isinstance(d, Window) else ()

@@ -283,8 +283,8 @@ class Compiled(_Arguments):
         # Programs are shared by specs that differ in `None`s at their ends: these are the user's.
         places = zip(flat, self._traced._placed, self._entry.in_shardings, strict=True)
         return [
-            own if asked is None and without_trailing_nones(own) == s else s
-            for s, own, asked in places
+            actual if asked is None and without_trailing_nones(actual) == s else s
+            for s, actual, asked in places
         ]
 
     def _placed_results(self) -> Sequence[Any]:

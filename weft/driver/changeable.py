@@ -112,9 +112,9 @@ def of_arrays(fun: Callable, numbers: Sequence[int] = (), names: Sequence[str] =
     def lowered(*args: Any, **kwargs: Any) -> tuple:
         objects = _Objects()
         args, kwargs = _map_dynamic(objects.lifted, args, kwargs, numbers, names)
-        given = len(objects.by_index)
+        num_inputs = len(objects.by_index)
         result = objects.lowered(fun(*args, **kwargs))
-        return result, objects.states()[:given]
+        return result, objects.states()[:num_inputs]
 
     return lowered
 

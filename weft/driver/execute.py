@@ -212,14 +212,18 @@ def is_debugging() -> bool:
 
 
 def _fast_data(
-    given: Sequence[Any], args: Sequence[Any], executable: Executable, result: object, consts: list
+    originals: Sequence[Any],
+    args: Sequence[Any],
+    executable: Executable,
+    result: object,
+    consts: list,
 ) -> Any:
     """Return the data by which C++ repeats a call, or None.
 
-    given: the operands before those that stand for arrays were converted. Of one that is a pytree
-    too, C++ would take the leaves.
+    originals: the operands before those that stand for arrays were converted. Of one that is a
+    pytree too, C++ would take the leaves.
     """
-    if is_debugging() or any(a is not b for a, b in zip(given, args, strict=True)):
+    if is_debugging() or any(a is not b for a, b in zip(originals, args, strict=True)):
         return None
     return fastpath(executable, result, args, consts)
 
@@ -242,7 +246,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
 
     def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
-        given, args = args, tuple(with_arrays(args))
+        originals, args = args, tuple(with_arrays(args))
         request = Request(
             name,
             placements(args),
@@ -256,7 +260,7 @@ def _jaxpr_function(closed: ClosedJaxpr, params: dict[str, Any]) -> Any:
         )
         executable, consts = compiled_for(closed, request, args)
         result = execute(executable, consts, args, closed)
-        return result, _fast_data(given, args, executable, result, consts), False
+        return result, _fast_data(originals, args, executable, result, consts), False
 
     function = cached_call(fun, miss, cache_key=object(), name=name)
     donated = [i for i, d in enumerate(params["donated"]) if d]
@@ -311,7 +315,7 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
 
     def miss(*args: ArrayLike) -> tuple:
         check_not_leaked(args)
-        given, args = args, tuple(with_arrays(args))
+        originals, args = args, tuple(with_arrays(args))
         if any(isinstance(a, Tracer) for a in args):
             raise TypeError(
                 f"{prim.name}: an operand is an object that stands for a differentiated or mapped "
@@ -343,6 +347,6 @@ def op_function(prim: Primitive, params: dict[str, Any]) -> Any:
         executable, consts = compiled_for(closed, request, args)
         outs = execute(executable, consts, args, closed)
         result = outs if prim.multiple_results else outs[0]
-        return result, _fast_data(given, args, executable, result, consts), False
+        return result, _fast_data(originals, args, executable, result, consts), False
 
     return cached_call(fun, miss, cache_key=(prim.name, object()), name=prim.name)

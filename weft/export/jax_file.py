@@ -84,7 +84,7 @@ class _Table:
     def _targets(self, field: int) -> list[int]:
         start, count = self._vector(field)
         places = range(start, start + 4 * count, 4)
-        return [place + self._number("I", place) for place in places]
+        return [at + self._number("I", at) for at in places]
 
     def tables(self, field: int) -> list[_Table]:
         return [_Table(self.data, at) for at in self._targets(field)]

@@ -106,30 +106,30 @@ def _scores(weights: ir.Value) -> Scores | None:
     x = shifted.operands[0]
     if any(_uses(v) != 2 for v in (x, divide.operands[0])):  # by an extremum or a sum, too
         return None
-    found = Scores(shifted)
+    scores = Scores(shifted)
     if (op := maker(x)) is not None and op.name == "stablehlo.select":
         hidden = [splat_of(v) for v in op.operands[1:]]
         if (hidden[0] is None) == (hidden[1] is None):
             return None
-        found.mask, found.hides = op.operands[0], int(hidden[0] is not None)
-        found.hidden = hidden[1 - found.hides] or 0.0
-        x = op.operands[2 if found.hides else 1]
-        if not only_user(x) or found.mask.type.rank == 0:
+        scores.mask, scores.hides = op.operands[0], int(hidden[0] is not None)
+        scores.hidden = hidden[1 - scores.hides] or 0.0
+        x = op.operands[2 if scores.hides else 1]
+        if not only_user(x) or scores.mask.type.rank == 0:
             return None
     if (op := maker(x)) is not None and op.name == "stablehlo.add":
         k = 0 if _leads_to_product(op.operands[0]) else 1
-        x, found.bias = op.operands[k], op.operands[1 - k]
+        x, scores.bias = op.operands[k], op.operands[1 - k]
         if not only_user(x):
             return None
     if (op := maker(x)) is not None and op.name in ("stablehlo.multiply", "stablehlo.divide"):
         factor = splat_of(op.operands[1])
         if not factor or not math.isfinite(factor) or not only_user(op.operands[0]):
             return None
-        x, found.scale = op.operands[0], factor if "multiply" in op.name else 1 / factor
+        x, scores.scale = op.operands[0], factor if "multiply" in op.name else 1 / factor
     if (op := maker(x)) is None or op.name != "stablehlo.dot_general":
         return None
-    found.product = op
-    return found
+    scores.product = op
+    return scores
 
 
 def _leads_to_product(x: ir.Value) -> bool:

@@ -290,7 +290,7 @@ def _loop(
     read_once = list(dict.fromkeys(x for x, _ in read))
 
     def step(index: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        given = dict(zip(read_once, carried, strict=False))
+        block_of = dict(zip(read_once, carried, strict=False))
         # One counter of all steps, taken apart into an index of each dimension.
         at, left = [], math.prod(counts)
         for n in counts:
@@ -299,7 +299,7 @@ def _loop(
             at.append(e.binary("remainder", of_dim, e.const(n)))
         values: dict[tuple[ir.Value, Dims], ir.Value] = {}
         for x, dims in read:
-            part = given[x]
+            part = block_of[x]
             for dim, i in zip(dims, at, strict=True):
                 part = part if dim is None else e.dynamic_slice(part, dim, i, 1)
             values[x, dims] = part

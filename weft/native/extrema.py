@@ -39,11 +39,11 @@ def extremum(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
             op.operands[0] = parts
             dims, least = list(op.attributes["dimensions"]), combiner_of(op) == "stablehlo.minimum"
             if max(dims) == x.type.rank - 1:
-                found = argreduce_of(e, parts, dims, least)
+                result = argreduce_of(e, parts, dims, least)
             else:
-                found = columns_of(e, op, MINIMUM if least else MAXIMUM)
-            if found is not None:
-                return found
+                result = columns_of(e, op, MINIMUM if least else MAXIMUM)
+            if result is not None:
+                return result
     _keep_nans(e, op)
     return None
 

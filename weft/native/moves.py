@@ -64,8 +64,8 @@ def moves(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
             return None
         (run, step, _), *outer = loops
         runs += math.prod(count for count, _, _ in outer)
-        place = sum(s * n for s, n in zip(box.start, _strides(shape), strict=True))
-        numbers += [sources.index(box.source), int(step == 0), box.first, place]
+        offset = sum(s * n for s, n in zip(box.start, _strides(shape), strict=True))
+        numbers += [sources.index(box.source), int(step == 0), box.first, offset]
         numbers += [n for loop in reversed(outer) for n in loop] + [run]
     size = math.prod(shape) * width
     if len(sources) > _SOURCES or size < MOVED_RUN * runs:

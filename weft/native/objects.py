@@ -66,9 +66,9 @@ def load(code: bytes, symbol: str, symbols: Mapping[str, int]) -> int | None:
             places[i] = end
             end += section.size
     image = bytearray(end + -end % 8)
-    for i, place in places.items():
+    for i, offset in places.items():
         if sections[i].type != _NO_BITS:
-            image[place : place + sections[i].size] = _body(code, sections[i])
+            image[offset : offset + sections[i].size] = _body(code, sections[i])
     names = next(s for s in sections if s.type == _SYMBOLS)
     strings = _body(code, sections[names.link])
     start = None

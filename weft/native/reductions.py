@@ -77,10 +77,10 @@ def argreduce_of(
 def columns(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
     """Replace a sum or a product over neighbouring dimensions of what is in memory."""
     kind = {"stablehlo.add": SUM, "stablehlo.multiply": PRODUCT}.get(combiner_of(op))
-    found = _sum_of_products(e, op) if kind == SUM else None
-    if found is None and kind is not None:
-        found = columns_of(e, op, kind)
-    return written_out(e, op) if found is None else found
+    result = _sum_of_products(e, op) if kind == SUM else None
+    if result is None and kind is not None:
+        result = columns_of(e, op, kind)
+    return written_out(e, op) if result is None else result
 
 
 def _sum_of_products(e: Emitter, op: ir.Operation) -> Sequence[ir.Value] | None:
@@ -231,8 +231,8 @@ def counts(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None:
         return None
     if combiner != "stablehlo.add":
         least = combiner in ("stablehlo.minimum", "stablehlo.and")
-        found = columns_of(e, op, MINIMUM if least else MAXIMUM)
-        return found or (argreduce_of(e, x, dims, least) if in_memory(x) else None)
+        result = columns_of(e, op, MINIMUM if least else MAXIMUM)
+        return result or (argreduce_of(e, x, dims, least) if in_memory(x) else None)
     source = maker(x)
     outer, n = math.prod(shape[:first]), math.prod(shape[first : last + 1])
     if last != len(shape) - 1 or source is None or source.name != "stablehlo.convert":

@@ -121,15 +121,15 @@ def _found(module: ir.Module, test: Callable[[ir.Operation], bool]) -> list[ir.O
 
     Iterators over blocks would load the bindings of all of StableHLO, which takes 15 ms.
     """
-    found: list[ir.Operation] = []
+    marked: list[ir.Operation] = []
 
     def look(op: ir.Operation) -> ir.WalkResult:
         if test(op):
-            found.append(op)
+            marked.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
-    return found
+    return marked
 
 
 def _combines(op: ir.Operation) -> bool:

@@ -94,17 +94,17 @@ has none for narrow elements and slow stores of others, and no bfloat16 is round
 
 def _cluster(op: ir.Operation, n: int) -> list[ir.Operation]:
     """List the elementwise operations on vectors of n elements that make a result, in order."""
-    found, waiting = {op}, [op]
+    cluster, waiting = {op}, [op]
     while waiting:
         for operand in waiting.pop().operands:
             source = maker(operand)
-            if source is None or source in found or list(operand.type.shape) != [n]:
+            if source is None or source in cluster or list(operand.type.shape) != [n]:
                 continue
             if _is_elementwise(source, n) or _is_source(source):
-                found.add(source)
+                cluster.add(source)
                 waiting.append(source)
     block = op.block
-    return [view.operation for view in block.operations if view.operation in found]
+    return [view.operation for view in block.operations if view.operation in cluster]
 
 
 def _is_elementwise(op: ir.Operation, n: int) -> bool:

@@ -87,7 +87,7 @@ def constant(value: Any, dtype: DTypeLike | None = None) -> Callable:
     Array([3., 3.], dtype=float32)
     """
 
-    full = lambda key, shape, dtype, place: wnp.full(shape, value, dtype, device=place)
+    full = lambda key, shape, dtype, sharding: wnp.full(shape, value, dtype, device=sharding)
     return _initializer("constant", dtype, full)
 
 

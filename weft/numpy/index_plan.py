@@ -115,7 +115,7 @@ class Plan:
     final: Shape
     gathered: Shape  # the gather's result, before None dimensions are put in
     block: Shape  # the shape of the index arrays together
-    place: int  # where the block stands in the gathered shape
+    block_position: int  # where the block stands in the gathered shape
     entries: list  # per dimension: None (whole), ('from', start), ('at', value), ('dyn', k)
     known: bool  # all index arrays are known to be in bounds
     known_arrays: tuple[bool, ...]  # which of them are
@@ -164,7 +164,7 @@ def _arrange(plan: Plan, outputs: Sequence[tuple[str, int]], block_first: bool) 
             final.append(n)
             if kind == "dim":
                 gathered.append(n)
-    plan.place = block_position or 0
+    plan.block_position = block_position or 0
     plan.final, plan.gathered = tuple(final), tuple(gathered)
 
 

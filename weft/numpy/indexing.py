@@ -111,7 +111,11 @@ def _index_column(i: ArrayLike, size: int, dtype: np.dtype, wrap: bool) -> Any:
 
 def dimension_numbers(plan: Plan, mapped: Shape) -> GatherDimensionNumbers:
     rank = len(plan.block)
-    offset = tuple(d for d in range(len(plan.gathered)) if not plan.place <= d < plan.place + rank)
+    offset = tuple(
+        d
+        for d in range(len(plan.gathered))
+        if not plan.block_position <= d < plan.block_position + rank
+    )
     collapsed = tuple(d for d, e in enumerate(plan.entries) if e is not None and e[0] != "from")
     return GatherDimensionNumbers(offset, collapsed, mapped)
 

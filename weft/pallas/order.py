@@ -66,12 +66,12 @@ def _direct(block: BlockMapping) -> dict[int, int]:
     if block.whole:
         return {}
     jaxpr = open_jaxpr(block.index_map)
-    place = {v: d for d, v in enumerate(jaxpr.invars)}
+    position = {v: d for d, v in enumerate(jaxpr.invars)}
     direct = {}
     for k, v in enumerate(jaxpr.outvars):
         apart = not block.by_element[k] or block.block_shape[k] == 1
-        if apart and v.__class__ is not Literal and v in place:
-            direct[place[v]] = k
+        if apart and v.__class__ is not Literal and v in position:
+            direct[position[v]] = k
     return direct
 
 

@@ -145,7 +145,7 @@ def accesses(eqn: Eqn, invars: Sequence[Value]) -> list[Eqn]:
             outvars=[Var(parts_of(v.aval)[k]) for v in eqn.outvars],
             params={
                 **eqn.rule_params,
-                "indexer": Indexer((*indexer.dims, At(k)), indexer.block, indexer.place),
+                "indexer": Indexer((*indexer.dims, At(k)), indexer.block, indexer.block_position),
             },
         )
         for k in range(2)
@@ -157,5 +157,5 @@ def copy_of_pairs(eqn: Eqn) -> dict[str, Any]:
     params = dict(eqn.rule_params)
     for name in ("src_indexer", "dst_indexer"):
         indexer = params[name]
-        params[name] = Indexer((*indexer.dims, Window(0, 2)), indexer.block, indexer.place)
+        params[name] = Indexer((*indexer.dims, Window(0, 2)), indexer.block, indexer.block_position)
     return params

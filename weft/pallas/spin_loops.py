@@ -65,9 +65,9 @@ def counts(eqn: Eqn) -> bool:
         return False
     carried = len(body.invars) - consts
     for v in cond.eqns[0].invars:
-        place = cond.invars.index(v) - (len(cond.invars) - carried) if v in cond.invars else -1
-        if place >= 0:
-            before, after = body.invars[consts + place], body.outvars[place]
+        position = cond.invars.index(v) - (len(cond.invars) - carried) if v in cond.invars else -1
+        if position >= 0:
+            before, after = body.invars[consts + position], body.outvars[position]
             if any(
                 e.primitive.name in ("add", "sub") and after in e.outvars and before in e.invars
                 for e in body.eqns

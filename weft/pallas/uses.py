@@ -42,9 +42,9 @@ def written_vars(jaxpr: Jaxpr | ClosedJaxpr) -> dict[Any, Eqn]:
 def _written(jaxpr: Jaxpr) -> dict[Any, Eqn]:
     writers: dict[Any, Eqn] = {}
     for eqn in jaxpr.eqns:
-        place = WRITTEN.get(eqn.primitive.name)
-        if place is not None:
-            writers.setdefault(eqn.invars[place], eqn)
+        operand = WRITTEN.get(eqn.primitive.name)
+        if operand is not None:
+            writers.setdefault(eqn.invars[operand], eqn)
         for body, operands in passed(eqn):
             written = written_vars(body)
             for v, k in zip(open_jaxpr(body).invars, operands, strict=False):

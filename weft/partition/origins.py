@@ -35,11 +35,11 @@ _MANY_SIZES = ("stablehlo.dot_general", "stablehlo.gather", "stablehlo.scatter")
 class Sources:
     """Where axes come from: a value, the name of its origin, and the axes that it had."""
 
-    found: list[tuple[ir.Value, str, frozenset[str]]] = field(default_factory=list)
+    entries: list[tuple[ir.Value, str, frozenset[str]]] = field(default_factory=list)
 
     def add(self, value: ir.Value, name: str, sharding: ir.Attribute | None) -> None:
         if sharding is not None and (axes := _axes(sharding)):
-            self.found.append((value, name, axes))
+            self.entries.append((value, name, axes))
 
 
 def sources(module: ir.Module) -> Sources:
@@ -71,9 +71,9 @@ def record(module: ir.Module, before: Sources) -> None:
     """Write on every operation of a propagated module where its results' axes came from."""
     graph = _Graph(module)
     origins: dict[ir.Value, dict[str, str]] = {}
-    for axis in sorted({a for _, _, axes in before.found for a in axes}):
+    for axis in sorted({a for _, _, axes in before.entries for a in axes}):
         queue: deque[ir.Value] = deque()
-        for value, name, axes in before.found:
+        for value, name, axes in before.entries:
             if axis in axes and axis not in origins.setdefault(value, {}):
                 origins[value][axis] = name
                 queue.append(value)

@@ -366,7 +366,7 @@ def compose(
             dims.append(At(first if static else None))
         else:
             dims.append(Window(first if static else None, e.size, d.stride * e.stride))
-    return Indexer(tuple(dims), inner.block, inner.place), operands
+    return Indexer(tuple(dims), inner.block, inner.block_position), operands
 
 
 def _from_start(position: Any, size: int) -> Any:

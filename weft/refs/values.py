@@ -51,7 +51,7 @@ class _Hull:
         self.plain = not picks and all(s.step == 1 for s in index)
         # NumPy puts the dimensions of index arrays at the first of them, or in front.
         together = picks and picks[-1] - picks[0] == len(picks) - 1
-        self.place = picks[0] if together else 0
+        self.block_position = picks[0] if together else 0
 
     @property
     def is_all(self) -> bool:
@@ -84,7 +84,7 @@ def read(
     if not hull.plain:
         out = out[hull.index]
         if indexer.has_picks:
-            out = _move_block(out, hull.place, indexer.place, len(indexer.block))
+            out = _move_block(out, hull.block_position, indexer.block_position, len(indexer.block))
     if mask is not None:
         dtype = typeof(value).dtype
         other = dtype.type(0) if other is None else other
@@ -121,7 +121,9 @@ def write(
         part = part + update
     else:
         if indexer.has_picks:
-            update = _move_block(update, indexer.place, hull.place, len(indexer.block))
+            update = _move_block(
+                update, indexer.block_position, hull.block_position, len(indexer.block)
+            )
         at = part.at[hull.index]
         part = at.set(update) if how == "set" else at.add(update)
     part = reshape(part, hull.sizes)
@@ -165,8 +167,8 @@ def all_picks(
     # Where each window, and the block, stands in the result.
     axis_of = {}
     for k, i in enumerate(windows):
-        axis_of[i] = k if not indexer.has_picks or k < indexer.place else k + rank
-    block_at = indexer.place
+        axis_of[i] = k if not indexer.has_picks or k < indexer.block_position else k + rank
+    block_at = indexer.block_position
     positions = iter(zip(operands, batched, strict=True))
     picks = []
     for i, d in enumerate(indexer.dims):

@@ -145,7 +145,9 @@ def _axes(indexer: Indexer) -> list[Any]:
     """Return each result dimension's origin: a dimension's number, or a part of the block."""
     axes: list[Any] = [d for d, at in enumerate(indexer.dims) if isinstance(at, Window)]
     if indexer.has_picks:
-        axes[indexer.place : indexer.place] = [("block", k) for k in range(len(indexer.block))]
+        axes[indexer.block_position : indexer.block_position] = [
+            ("block", k) for k in range(len(indexer.block))
+        ]
     return axes
 
 
@@ -252,7 +254,7 @@ def _by_picks(
     for d, (at, position) in enumerate(indexer.attach(operands)):
         step //= max(shape[d], 1)
         if isinstance(at, Pick):
-            k = indexer.place
+            k = indexer.block_position
             order = [*range(k, k + len(indexer.block))]
             spread = [1] * len(result)
             for axis in order:

@@ -76,10 +76,10 @@ def start(
     return kept
 
 
-def tell_connected(own: socket.socket) -> None:
+def tell_connected(link: socket.socket) -> None:
     """Tell the service that all processes have connected."""
     with contextlib.suppress(OSError):
-        own.sendall(_CONNECTED)
+        link.sendall(_CONNECTED)
 
 
 def _become_daemon(keep: set[int]) -> None:
@@ -114,16 +114,18 @@ def _make_service(
 
 
 def _serve(
-    service: distributed.DistributedRuntimeService, own: socket.socket, members: list[socket.socket]
+    service: distributed.DistributedRuntimeService,
+    starter: socket.socket,
+    members: list[socket.socket],
 ) -> None:
     """Serve until every process has left."""
     # Until all have connected, or process 0 has ended, it is that one that reads what others say.
-    if not own.recv(len(_CONNECTED)):
+    if not starter.recv(len(_CONNECTED)):
         for member in members:
             with contextlib.suppress(OSError):
                 member.sendall(_ENDED)
     selector = selectors.DefaultSelector()
-    for link in (own, *members):
+    for link in (starter, *members):
         selector.register(link, selectors.EVENT_READ, link)
     while selector.get_map():
         for key, _ in selector.select():

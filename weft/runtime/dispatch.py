@@ -136,8 +136,8 @@ def fastpath(
     if executable.has_callbacks and not all(leaf.is_ready() for leaf in leaves):
         return None
     data = executable.fastpath(tree, len(args), const_args)
-    place = cpu_run_limit.CALLS_BACK if executable.has_callbacks else executable.place
-    return None if data is None else (data, place)
+    devices = cpu_run_limit.CALLS_BACK if executable.has_callbacks else executable.place
+    return None if data is None else (data, devices)
 
 
 def _may_call_back(executable: Executable) -> bool:

@@ -304,16 +304,16 @@ def _leave_together(client: Any, watchdog: Watchdog, seconds: float) -> None:
         return
 
 
-def _seconds(name: str, given: float | None, default: float | None = None) -> float:
+def _seconds(name: str, argument: float | None, default: float | None = None) -> float:
     """Return a number of seconds that was given, or what the environment has instead.
 
     default: without it there is no variable for the argument, and a wait may be short.
     """
-    variable, least, value = "", 0, cast("Any", given)
+    variable, least, value = "", 0, cast("Any", argument)
     if default is not None:
         least = 1
         variable = f"WEFT_{name.upper().removesuffix('_SECONDS')}"
-        value = os.environ.get(variable, default) if given is None else given
+        value = os.environ.get(variable, default) if argument is None else argument
     try:
         seconds = float(value)
     except (TypeError, ValueError):

@@ -66,9 +66,9 @@ def make_array_from_single_device_arrays(
             raise TypeError(f"arrays[{i}] must be an array on a single device, got {part!r:.80}")
         if part.is_deleted():
             raise RuntimeError(f"arrays[{i}]: {deleted_text(part)}")
-        place = part._sharding
-        single = type(place) is SingleDeviceSharding
-        by_device[place._device if single else next(iter(place.device_set))] = part
+        part_sharding = part._sharding
+        single = type(part_sharding) is SingleDeviceSharding
+        by_device[part_sharding._device if single else next(iter(part_sharding.device_set))] = part
     devices = list(sharding._internal_device_list.addressable_device_list)
     missing = [d for d in devices if d not in by_device]
     if missing or len(arrays) != len(devices):

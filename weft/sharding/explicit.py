@@ -372,11 +372,11 @@ def _constrain(x: object, target: object, priorities: tuple | None) -> Any:
         check_target("with_sharding_constraint", aval, sharding)
         if aval.sharding is None:
             x = reshard_p.bind(x, sharding=sharding.update(mesh=sharding.mesh, spec=wanted.spec))
-        elif (own := dict(aval.sharding.mesh.shape)) != (other := dict(wanted.mesh.shape)):
+        elif (value_axes := dict(aval.sharding.mesh.shape)) != (other := dict(wanted.mesh.shape)):
             raise ShardingTypeError(
                 f"with_sharding_constraint: the value of type {aval.str_short()} is over a mesh of "
-                f"the axes {own}, the constraint over one of {other}; constrain it over its own "
-                "mesh, or move it by weft.device_put outside of jit"
+                f"the axes {value_axes}, the constraint over one of {other}; constrain it over its "
+                "own mesh, or move it by weft.device_put outside of jit"
             )
         elif not _agrees(aval.sharding, wanted, sharding.spec):
             raise ShardingTypeError(

@@ -233,12 +233,12 @@ class JaxprEqn(metaclass=_KindOfEqn):
 
 def last_used(jaxpr: Any) -> dict[Var, Eqn | None]:
     """Return for each variable the equation that reads it last; None for results."""
-    found: dict[Var, Eqn | None] = {v: None for v in jaxpr.outvars if not isinstance(v, Literal)}
+    last_use: dict[Var, Eqn | None] = {v: None for v in jaxpr.outvars if not isinstance(v, Literal)}
     for eqn in reversed(jaxpr.eqns):
         for v in eqn.invars:
             if not isinstance(v, Literal):
-                found.setdefault(v, eqn)
-    return found
+                last_use.setdefault(v, eqn)
+    return last_use
 
 
 def clean_up_dead_vars(eqn: Eqn, env: dict[Var, Any], last: dict[Var, Eqn | None]) -> None:

@@ -150,7 +150,7 @@ def row_winner(bits: ptr[U], n: i64) -> i64:
     return start + lane
 
 
-def best_block(x: ptr[E], n: i64, found: ptr[E]) -> i64:
+def best_block(x: ptr[E], n: i64, best_value: ptr[E]) -> i64:
     """Find the extremum of LANES elements or more and where its block starts.
 
     Return -1 where zeros and NaNs may decide.
@@ -165,7 +165,7 @@ def best_block(x: ptr[E], n: i64, found: ptr[E]) -> i64:
         if (other > best and LEAST == 0) or (other < best and LEAST == 1):
             best = other
             start = first
-    found[0] = best
+    best_value[0] = best
     if SUMMED == 1 and ((sums[0] != sums[0]) | (best == E(0))):
         return -1
     return start

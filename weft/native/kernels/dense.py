@@ -49,13 +49,13 @@ PLACES, DEPTH = 512, 256
 
 @outlined
 def products(
-    x: ptr[T], w: ptr[T], at: ptr[i64], n: i64, place: ptr[i64], out: ptr[T], fresh: boolean
+    x: ptr[T], w: ptr[T], at: ptr[i64], n: i64, starts: ptr[i64], out: ptr[T], fresh: boolean
 ):
     """out[i, j] (+)= Σ x[place[i] + at[k]] w[k, j] over k, all of them in registers."""
     rows = stack(ptr[T], ROWS)
     sums = stack(T, ROWS * VECTORS * LANES)
     for i in unrolled(ROWS):
-        rows[i] = x + place[i]
+        rows[i] = x + starts[i]
     for i in unrolled(ROWS * VECTORS):
         store_wide(sums + i * LANES, splat(T(0)))
     for k in range(n):
@@ -168,7 +168,7 @@ def block(
     output: i64, n: i64, y: i64, column: i64,
 ):  # fmt: skip
     """Compute some outputs of a block of places of a phase."""
-    place = stack(i64, PLACES + ROWS)
+    starts = stack(i64, PLACES + ROWS)
     at = stack(i64, DEPTH)
     width = VECTORS * LANES
     images = min(p[IMAGES], p[BATCHES] - n)
@@ -192,10 +192,10 @@ def block(
             for line in range(lines):
                 for step in range(columns):
                     here = (image * high + line * p[STRIDE_Y]) * wide + step * p[STRIDE_X]
-                    place[k] = here * inputs
+                    starts[k] = here * inputs
                     k += 1
         for i in unrolled(ROWS):
-            place[count + i] = place[count - 1]
+            starts[count + i] = starts[count - 1]
         top = y * p[STRIDE_Y] + q[OFFSET_Y]
         pack_inputs(
             x, scratch, p, first, inputs, n, images, top, high,
@@ -215,7 +215,7 @@ def block(
                 total = sums + panel * pitch
                 for row in range(0, count, ROWS):
                     fresh = first + tap == 0
-                    products(scratch, filter, at, depth, place + row, total + row * width, fresh)
+                    products(scratch, filter, at, depth, starts + row, total + row * width, fresh)
             packed += p[FILTER]
     for image in range(images):
         for line in range(lines):

@@ -144,8 +144,8 @@ def block(
     for image in range(images):
         for line in range(lines):
             for step in range(columns):
-                place = (image * high + line * p[STRIDE_Y]) * wide + step * p[STRIDE_X]
-                at[k] = place * ROWS
+                pixel = (image * high + line * p[STRIDE_Y]) * wide + step * p[STRIDE_X]
+                at[k] = pixel * ROWS
                 k += 1
     width = VECTORS * LANES
     wide_panels = p[PANELS] * width

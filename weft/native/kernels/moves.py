@@ -67,11 +67,11 @@ def share(
                 for j in range(box[7]):
                     for k in range(box[10]):
                         source = x + (i * box[5] + j * box[8] + k * box[11])
-                        place = target + (i * box[6] + j * box[9] + k * box[12])
+                        written = target + (i * box[6] + j * box[9] + k * box[12])
                         if box[1] != 0:
-                            move(source, place + start, length, 1)
+                            move(source, written + start, length, 1)
                         else:
-                            move(source + start, place + start, length, 0)
+                            move(source + start, written + start, length, 0)
 
 
 def moves(

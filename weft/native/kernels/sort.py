@@ -126,15 +126,15 @@ def sort_row(x: ptr[U], out: ptr[U], spare: ptr[U], n: i64):
 
 @outlined
 def order_row(
-    x: ptr[U], given: ptr[u32], has_given: boolean, order: ptr[u32], spare: ptr[u32],
+    x: ptr[U], prior: ptr[u32], has_prior: boolean, order: ptr[u32], spare: ptr[u32],
     keys: ptr[U], more_keys: ptr[U], n: i64,
 ):  # fmt: skip
-    """Order a row; equal values keep the order of `given`, by keys that matter less."""
+    """Order a row; equal values keep the order of `prior`, by keys that matter less."""
     if n <= FEW:
         for i in range(n):
             index = u32(i)
-            if has_given:
-                index = given[i]
+            if has_prior:
+                index = prior[i]
             order[i] = index
             keys[i] = key_of(x[index])
         insertion_order(keys, order, n)
@@ -148,8 +148,8 @@ def order_row(
     if left == 0:
         for i in range(n):
             index = u32(i)
-            if has_given:
-                index = given[i]
+            if has_prior:
+                index = prior[i]
             order[i] = index
         return
     first = True
@@ -163,7 +163,7 @@ def order_row(
             starts(counts + d * BUCKETS)
             if first:
                 scatter_first(
-                    x, given, has_given, to_keys, to_order, 0, n, counts + d * BUCKETS, d * RADIX
+                    x, prior, has_prior, to_keys, to_order, 0, n, counts + d * BUCKETS, d * RADIX
                 )
             else:
                 scatter_order(
@@ -177,14 +177,14 @@ def order_row(
 
 @outlined
 def scatter_first(
-    x: ptr[U], given: ptr[u32], has_given: boolean, keys: ptr[U], order: ptr[u32],
+    x: ptr[U], prior: ptr[u32], has_prior: boolean, keys: ptr[U], order: ptr[u32],
     start: i64, stop: i64, places: ptr[u32], shift: i64,
 ):  # fmt: skip
     by = U(shift)
     for i in range(start, stop):
         index = u32(i)
-        if has_given:
-            index = given[i]
+        if has_prior:
+            index = prior[i]
         key = key_of(x[index])
         digit = i64((key >> by) & (BUCKETS - 1))
         slot = places[digit]
@@ -223,9 +223,9 @@ def count_part(k: i64, x: ptr[U], n: i64, counts: ptr[u32], lost: ptr[u64]):
 
 
 def count_digit(
-    k: i64, x: ptr[U], given: ptr[u32], mode: i64, n: i64, shift: i64, counts: ptr[u32]
+    k: i64, x: ptr[U], prior: ptr[u32], mode: i64, n: i64, shift: i64, counts: ptr[u32]
 ):
-    """Count one digit of a part. mode: 1 for values, 2 for values in the order given."""
+    """Count one digit of a part. mode: 1 for values, 2 for values in prior order."""
     places = counts + k * BUCKETS
     for i in range(BUCKETS):
         places[i] = 0
@@ -233,7 +233,7 @@ def count_digit(
     for i in range(part(k, n), part(k + 1, n)):
         index = i
         if mode == 2:
-            index = i64(given[i])
+            index = i64(prior[i])
         key = x[index]
         if mode != 0:
             key = key_of(key)
@@ -259,7 +259,7 @@ def scatter_part(
 
 
 def scatter_order_part(
-    k: i64, x: ptr[U], given: ptr[u32], mode: i64, from_order: ptr[u32], keys: ptr[U],
+    k: i64, x: ptr[U], prior: ptr[u32], mode: i64, from_order: ptr[u32], keys: ptr[U],
     order: ptr[u32], n: i64, counts: ptr[u32], shift: i64,
 ):  # fmt: skip
     start = part(k, n)
@@ -267,7 +267,7 @@ def scatter_order_part(
     if mode == 0:
         scatter_order(x, from_order, keys, order, start, stop, counts + k * BUCKETS, shift)
     else:
-        scatter_first(x, given, mode == 2, keys, order, start, stop, counts + k * BUCKETS, shift)
+        scatter_first(x, prior, mode == 2, keys, order, start, stop, counts + k * BUCKETS, shift)
 
 
 def count_long(x: ptr[U], n: i64, counts: ptr[u32], total: ptr[u32]) -> boolean:
@@ -315,7 +315,7 @@ def sort_long_row(x: ptr[U], out: ptr[U], spare: ptr[U], counts: ptr[u32], n: i6
 
 @outlined
 def order_long_row(
-    x: ptr[U], given: ptr[u32], has_given: boolean, order: ptr[u32], spare: ptr[u32],
+    x: ptr[U], prior: ptr[u32], has_prior: boolean, order: ptr[u32], spare: ptr[u32],
     keys: ptr[U], more_keys: ptr[U], counts: ptr[u32], n: i64,
 ):  # fmt: skip
     total = stack(u32, DIGITS * BUCKETS)
@@ -326,21 +326,21 @@ def order_long_row(
     if left == 0:
         for i in range(n):
             index = u32(i)
-            if has_given:
-                index = given[i]
+            if has_prior:
+                index = prior[i]
             order[i] = index
         return
-    mode = 2 if has_given else 1
+    mode = 2 if has_prior else 1
     from_keys = x
     from_order = order
     for d in range(DIGITS):
         if not is_shared(total + d * BUCKETS, n):
             to_keys = keys if (left & 1) == 1 else more_keys
             to_order = order if (left & 1) == 1 else spare
-            parallel(count_digit, THREADS, from_keys, given, mode, n, d * RADIX, counts)
+            parallel(count_digit, THREADS, from_keys, prior, mode, n, d * RADIX, counts)
             start_parts(counts)
             parallel(
-                scatter_order_part, THREADS, from_keys, given, mode, from_order, to_keys, to_order,
+                scatter_order_part, THREADS, from_keys, prior, mode, from_order, to_keys, to_order,
                 n, counts, d * RADIX,
             )  # fmt: skip
             from_keys = to_keys
@@ -371,40 +371,40 @@ def sort_long(x: ptr[U], out: ptr[U], spare: ptr[U], counts: ptr[u32], parameter
 
 
 def order_rows_part(
-    k: i64, x: ptr[U], given: ptr[u32], has_given: boolean, order: ptr[u32], spare: ptr[u32],
+    k: i64, x: ptr[U], prior: ptr[u32], has_prior: boolean, order: ptr[u32], spare: ptr[u32],
     keys: ptr[U], more_keys: ptr[U], rows: i64, n: i64, parts: i64,
 ):  # fmt: skip
     for row in range(k * rows // parts, (k + 1) * rows // parts):
         at = row * n
         order_row(
-            x + at, given + at, has_given, order + at, spare + at, keys + at, more_keys + at, n
+            x + at, prior + at, has_prior, order + at, spare + at, keys + at, more_keys + at, n
         )
 
 
 def order(
-    x: ptr[U], given: ptr[u32], order: ptr[u32], spare: ptr[u32], keys: ptr[U], more_keys: ptr[U],
+    x: ptr[U], prior: ptr[u32], order: ptr[u32], spare: ptr[u32], keys: ptr[U], more_keys: ptr[U],
     counts: ptr[u32], parameters: ptr[i64],
 ):  # fmt: skip
-    """Sort indices; `order` is any array where the parameters tell that none is given."""
+    """Sort indices; `prior` is any array where the parameters tell that there is none."""
     rows = parameters[0]
     n = parameters[1]
-    has_given = parameters[2] != 0
+    has_prior = parameters[2] != 0
     parts = min(rows, 4 * THREADS) if rows * n > 4096 else 1
     parallel(
-        order_rows_part, parts, x, given, has_given, order, spare, keys, more_keys, rows, n, parts
+        order_rows_part, parts, x, prior, has_prior, order, spare, keys, more_keys, rows, n, parts
     )
 
 
 def order_long(
-    x: ptr[U], given: ptr[u32], order: ptr[u32], spare: ptr[u32], keys: ptr[U], more_keys: ptr[U],
+    x: ptr[U], prior: ptr[u32], order: ptr[u32], spare: ptr[u32], keys: ptr[U], more_keys: ptr[U],
     counts: ptr[u32], parameters: ptr[i64],
 ):  # fmt: skip
     n = parameters[1]
-    has_given = parameters[2] != 0
+    has_prior = parameters[2] != 0
     for row in range(parameters[0]):
         at = row * n
         order_long_row(
-            x + at, given + at, has_given, order + at, spare + at, keys + at, more_keys + at,
+            x + at, prior + at, has_prior, order + at, spare + at, keys + at, more_keys + at,
             counts, n,
         )  # fmt: skip
 

@@ -305,8 +305,8 @@ lu_solve_p = Primitive(
     sharding="matrices",
     linear=(3,),
 )
-lu_solve_p.formula = lambda a, *given, transposed: (
-    _solve_backward(*given) if transposed else _solve_forward(*given)
+lu_solve_p.formula = lambda a, *operands, transposed: (
+    _solve_backward(*operands) if transposed else _solve_forward(*operands)
 )
 
 

@@ -210,12 +210,12 @@ def trace_programs(
     how many refs come before the operands'.
     """
     traced = [trace_kernel(what, fun, refs, arrange, frame) for fun, frame in functions]
-    consts = list({id(c): c for _, own, _ in traced for c in own}.values())
+    consts = list({id(c): c for _, captured, _ in traced for c in captured}.values())
     labels, at = [f"constant {i}" for i in range(len(consts))], hidden + len(operands)
     types = [typeof(x) for x in (*operands, *consts)]
     programs = []
-    for (fun, frame), (jaxpr, own, _) in zip(functions, traced, strict=True):
-        full = with_constants(jaxpr, own, at, consts)
+    for (fun, frame), (jaxpr, captured, _) in zip(functions, traced, strict=True):
+        full = with_constants(jaxpr, captured, at, consts)
         check_inputs_unwritten(what, full, hidden, types, [*names, *labels])
         programs.append(Program(ClosedJaxpr(full), frame.mesh, getattr(fun, "__name__", "kernel")))
     ref_names = traced[0][2]

@@ -132,20 +132,20 @@ def _block(what: str, ref: Ref, spec: BlockSpec, ids: tuple[Any, ...]) -> Ref:
     if len(places) != ref.ndim:
         raise ValueError(f"{what}: index_map gives {len(places)} indices for {ref!r}")
     index = []
-    for d, (dim, place) in enumerate(zip(shape, places, strict=True)):
+    for d, (dim, block_index) in enumerate(zip(shape, places, strict=True)):
         if dim is None or isinstance(dim, Squeezed):
-            index.append(place)
+            index.append(block_index)
             continue
         size = block_size(what, d, dim)
         if isinstance(dim, Element):
             if any(dim.padding):
                 raise ValueError(f"{what}: pl.Element with padding is for grids around kernels")
-            index.append(ds(place, size))
+            index.append(ds(block_index, size))
             continue
         if ref.shape[d] % size:
             raise ValueError(
                 f"{what}: blocks of {size} do not divide dimension {d} of {ref!r}; pad the array, "
                 "or take pl.ANY and mask with pl.load and pl.store"
             )
-        index.append(ds(place * size, size))
+        index.append(ds(block_index * size, size))
     return ref.at[tuple(index)]

@@ -175,8 +175,8 @@ def reshaped(t: Translator, x: Array, shape: tuple[int, ...]) -> Array:
     new = [d for d, n in enumerate(shape) if n != 1]
     by_formula = x.buffer is None and x.producer is None
     if by_formula and [x.shape[d] for d in old] == [shape[d] for d in new]:
-        place = dict(zip(old, new, strict=True))
-        return selected(t, x, shape, [(0, 1, place.get(d)) for d in range(len(x.shape))])
+        new_dim = dict(zip(old, new, strict=True))
+        return selected(t, x, shape, [(0, 1, new_dim.get(d)) for d in range(len(x.shape))])
     buffer = t.materialize(x)
     strides = reshaped_strides(buffer, shape)
     if strides is None:

@@ -99,17 +99,17 @@ def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
         ends.append(f.block)
         f.goto(after)
     f.label(after)
-    results, place = [], 0
+    results, position = [], 0
     for aval, target in zip(avals, targets, strict=True):
         if target is not None:
             results.append(Array(aval.shape, aval.dtype, buffer=target))
             continue
         sources = ", ".join(
-            f"[ {texts[place]}, %{end} ]" for texts, end in zip(scalars, ends, strict=True)
+            f"[ {texts[position]}, %{end} ]" for texts, end in zip(scalars, ends, strict=True)
         )
         text = f.op(f"phi {types.register(aval.dtype)} {sources}")
         results.append(t.scalar(text, aval.dtype))
-        place += 1
+        position += 1
     return results
 
 
@@ -218,7 +218,7 @@ def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
     before = f.block
     f.goto(head)
     f.label(head)
-    place = len(f.lines)
+    line = len(f.lines)
     registers = [f.name_of("c") for _ in start]
     f.lines.extend("" for _ in start)
     if watch.on:
@@ -237,8 +237,8 @@ def _while(t: Translator, eqn: Eqn, *operands: Any) -> list:
     latch = f.block
     f.goto(head)
     for k, ((type_, first), name, then) in enumerate(zip(start, registers, following, strict=True)):
-        f.lines[place + k] = f"  {name} = phi {type_} [ {first}, %{before} ], [ {then}, %{latch} ]"
+        f.lines[line + k] = f"  {name} = phi {type_} [ {first}, %{before} ], [ {then}, %{latch} ]"
     if watch.on:
-        f.lines[place + len(start)] = watch.phi(before, latch)
+        f.lines[line + len(start)] = watch.phi(before, latch)
     f.label(out)
     return carry.inside(registers)

@@ -123,14 +123,14 @@ class Blocks:
         self.a_row = (k if self.keep_a else self.depth) + tile.width
         self.packed_a = self.packed_b = self.scratch = None
         if not _is_direct(self.left, dtype, k):
-            place = loops.lasting if self.keep_a else loops.temporary
+            allocate = loops.lasting if self.keep_a else loops.temporary
             rows = m if self.keep_a else self.height
-            self.packed_a = place(f, memory, (rows * self.a_row,), dtype)
+            self.packed_a = allocate(f, memory, (rows * self.a_row,), dtype)
         ragged = bool(self.n % tile.width)
         if m > 2 * tile.rows or ragged or not _is_direct(self.right, dtype, 0):
-            place = loops.lasting if self.keep_b else loops.temporary
+            allocate = loops.lasting if self.keep_b else loops.temporary
             depth = k if self.keep_b else self.depth
-            self.packed_b = place(f, memory, (depth * self.columns,), dtype)
+            self.packed_b = allocate(f, memory, (depth * self.columns,), dtype)
         if ragged:
             self.scratch = loops.temporary(f, memory, (tile.rows, tile.columns), target.dtype)
 

@@ -263,7 +263,7 @@ class Function:
         self.goto(head)
         self.label(head)
         # The phis need the values of the latch, which the body has yet to write: room for them.
-        place = len(self.lines)
+        line = len(self.lines)
         self.lines.append("")
         carried = []
         for _ in carry:
@@ -287,11 +287,11 @@ class Function:
         if tail:
             note = ", !llvm.loop " + self.module.node("distinct !{SELF" + tail + "}")
         self.do(f"br label {head}{note}")
-        self.lines[place] = f"  {index} = phi i64 [ {low}, %{before} ], [ {following}, %{latch} ]"
+        self.lines[line] = f"  {index} = phi i64 [ {low}, %{before} ], [ {following}, %{latch} ]"
         for k, ((type_, first), name, then) in enumerate(
             zip(carry, carried, loop.following, strict=True)
         ):
-            self.lines[place + 1 + k] = (
+            self.lines[line + 1 + k] = (
                 f"  {name} = phi {type_} [ {first}, %{before} ], [ {then}, %{latch} ]"
             )
         self.label(exit_)

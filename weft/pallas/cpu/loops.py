@@ -204,8 +204,8 @@ def store(
             with f.loop(0, size, parallel=True) as loop:
                 indices = (*outer[:-1], f.add(strip.index, loop.index))
                 keep(f, fused, indices)
-                place = f.sub(indices[-1], strip.index)
-                room.store(f, (place,), value.at(f, indices))
+                offset = f.sub(indices[-1], strip.index)
+                room.store(f, (offset,), value.at(f, indices))
             first = (*outer[:-1], strip.index)
             goal, coming = target.address(f, first), read_soon(f, target, first)
             emit_copy(f, goal, room.pointer, size * target.dtype.itemsize, coming)

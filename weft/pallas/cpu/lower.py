@@ -72,8 +72,8 @@ def _text(original: KernelCall) -> str:
     f.goto("%leave")
     f.label("%leave")
     emit_fence(f)
-    for (number, type_, high), place in f.greatest.items():
-        greatest = f.load(type_, place, parallel=False)
+    for (number, type_, high), slot in f.greatest.items():
+        greatest = f.load(type_, slot, parallel=False)
         note(f, f.op(f"icmp ugt {type_} {greatest}, {high}"), number)
     f.do(f"ret i64 {_first_message(f)}")
     f.finish()

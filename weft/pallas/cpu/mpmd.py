@@ -94,8 +94,8 @@ class _Cores:
         for axis, size in reversed(program.mesh.shape.items()):
             coordinates[axis] = f.rem(number, size)
             number = f.div(number, size)
-        place = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
-        record = f.address("i8", "%shared", place)
+        record_offset = f.add(f.mul("%number", CORE_BYTES), RECORDS + first * CORE_BYTES)
+        record = f.address("i8", "%shared", record_offset)
         t.core = Core(program.mesh, coordinates, "%shared", record)
         avals = open_jaxpr(program.jaxpr).in_avals
         operands = whole_arrays(t, avals[: len(avals) - len(call.scratch)])
@@ -128,8 +128,8 @@ class _Cores:
         base = f.op("call ptr @arena_take()")
         f.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         for offset, size in self.zeroed:
-            place = f.address("i8", base, offset)
-            f.do(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
+            pointer = f.address("i8", base, offset)
+            f.do(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {size}, i1 false)")
         records = f.alloca(f"[{self.total * RECORD_BYTES} x i8]")
 
         def record(k: Index) -> str:
@@ -191,5 +191,5 @@ def _emit_thread(module: Module, call: KernelCall) -> None:
 def _finish(f: Function, state: str, number: Index) -> None:
     """Note that a core has done what it had to do."""
     record = f.address("i8", state, f.add(f.mul(number, CORE_BYTES), RECORDS))
-    place = f.address("i8", record, STATE)
-    f.op(f"cmpxchg ptr {place}, i64 {RUNNING}, i64 {FINISHED} seq_cst seq_cst")
+    pointer = f.address("i8", record, STATE)
+    f.op(f"cmpxchg ptr {pointer}, i64 {RUNNING}, i64 {FINISHED} seq_cst seq_cst")

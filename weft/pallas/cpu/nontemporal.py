@@ -113,9 +113,9 @@ def emit_copy(f: Function, target: str, strip: str, size: int, ahead: Sequence[s
     def copy(align: int, tail: str) -> None:
         with f.loop(0, size, step=step) as loop:
             for k in range(0, step, width):
-                place: Index = f.add(loop.index, k)
-                value = f.load(type_, f.address("i8", strip, place), parallel=False, align=width)
-                where = f.address("i8", target, place)
+                index: Index = f.add(loop.index, k)
+                value = f.load(type_, f.address("i8", strip, index), parallel=False, align=width)
+                where = f.address("i8", target, index)
                 f.do(f"store {type_} {value}, ptr {where}, align {align}{tail}")
             for k in range(0, step, LINE):
                 for address in ahead:

@@ -191,8 +191,8 @@ class Gathered:
         nest(self.t.f, self.indexer.shape, guarded, parallel=False)
 
     def of_pick(self, indices: tuple) -> tuple:
-        place = self.indexer.place
-        return indices[place : place + len(self.indexer.block)]
+        first_dim = self.indexer.block_position
+        return indices[first_dim : first_dim + len(self.indexer.block)]
 
     def address(self, f: Function, indices: tuple) -> tuple[Index, ...]:
         where: list[Index] = []

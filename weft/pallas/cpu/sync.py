@@ -85,28 +85,28 @@ def _semaphore(t: Translator, eqn: Eqn, sem: Buffer, operands: Sequence[Array]) 
 @rule("semaphore_signal")
 def _signal(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
-    place, (inc, *core) = _semaphore(t, eqn, sem, operands)
+    semaphore, (inc, *core) = _semaphore(t, eqn, sem, operands)
     owner = eqn.invars[0].aval.core
-    place = retargeted(t, place, sem, owner, eqn.rule_params["axes"], core)
+    semaphore = retargeted(t, semaphore, sem, owner, eqn.rule_params["axes"], core)
     amount = t.f.op(f"trunc i64 {t.index(inc)} to i32")
-    t.f.op(f"atomicrmw add ptr {place.pointer}, i32 {amount} seq_cst")
+    t.f.op(f"atomicrmw add ptr {semaphore.pointer}, i32 {amount} seq_cst")
     _progress(t)
 
 
 @rule("semaphore_wait")
 def _wait(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     t.before_sync()
-    place, (value,) = _semaphore(t, eqn, sem, operands)
+    semaphore, (value,) = _semaphore(t, eqn, sem, operands)
     amount = t.f.op(f"trunc i64 {t.index(value)} to i32")
-    _wait_until(t, eqn, sem, place, amount, eqn.rule_params["decrement"])
+    _wait_until(t, eqn, sem, semaphore, amount, eqn.rule_params["decrement"])
     _progress(t)
 
 
 @rule("semaphore_read")
 def _read(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> Array:
     t.before_sync()
-    place, _ = _semaphore(t, eqn, sem, operands)
-    text = t.f.op(f"load atomic i32, ptr {place.pointer} seq_cst, align 4")
+    semaphore, _ = _semaphore(t, eqn, sem, operands)
+    text = t.f.op(f"load atomic i32, ptr {semaphore.pointer} seq_cst, align 4")
     return t.scalar(text, eqn.outvars[0].aval.dtype)
 
 
@@ -115,12 +115,12 @@ def _barrier(t: Translator, eqn: Eqn, sem: Buffer, *operands: Array) -> None:
     """Return a counter of arrivals, which only grows: phases end at multiples of count."""
     t.before_sync()
     f, count = t.f, eqn.rule_params["count"]
-    place, _ = _semaphore(t, eqn, sem, operands)
-    arrived = f.op(f"atomicrmw add ptr {place.pointer}, i32 1 seq_cst")
+    semaphore, _ = _semaphore(t, eqn, sem, operands)
+    arrived = f.op(f"atomicrmw add ptr {semaphore.pointer}, i32 1 seq_cst")
     phase = f.op(f"sdiv i32 {arrived}, {count}")
     goal = f.op(f"mul i32 {f.op(f'add i32 {phase}, 1')}, {count}")
     _progress(t)
-    _wait_until(t, eqn, sem, place, goal, False, count)
+    _wait_until(t, eqn, sem, semaphore, goal, False, count)
 
 
 @rule("async_copy_start")
@@ -161,15 +161,15 @@ def _axis_index(t: Translator, eqn: Eqn) -> Array:
 def _progress(t: Translator) -> None:
     """Tell the watch for deadlocks that something happened."""
     if t.core is not None:
-        place = t.f.address("i8", t.core.state, waits.PROGRESS)
-        t.f.op(f"atomicrmw add ptr {place}, i64 1 monotonic")
+        pointer = t.f.address("i8", t.core.state, waits.PROGRESS)
+        t.f.op(f"atomicrmw add ptr {pointer}, i64 1 monotonic")
 
 
 def _wait_until(
     t: Translator,
     eqn: Eqn,
     sem: Buffer,
-    place: Buffer,
+    semaphore: Buffer,
     amount: str,
     decrement: bool,
     count: int = 0,
@@ -185,11 +185,11 @@ def _wait_until(
         where = waits.site(f.module, line, sem.shape, count)
         position: Index = 0
         if sem.shape:
-            ends = [f.op(f"ptrtoint ptr {b.pointer} to i64") for b in (place, sem)]
+            ends = [f.op(f"ptrtoint ptr {b.pointer} to i64") for b in (semaphore, sem)]
             position = f.div(f.op(f"sub i64 {ends[0]}, {ends[1]}"), 4)
-        waits.wait(t, place.pointer, amount, where, position, decrement)
+        waits.wait(t, semaphore.pointer, amount, where, position, decrement)
         return
-    now = f.op(f"load atomic i32, ptr {place.pointer} seq_cst, align 4")
+    now = f.op(f"load atomic i32, ptr {semaphore.pointer} seq_cst, align 4")
     short = f.op(f"icmp slt i32 {now}, {amount}")
     t.fail(
         short,
@@ -198,4 +198,4 @@ def _wait_until(
     )
     t.leave_unless(f.op(f"xor i1 {short}, true"))
     if decrement:
-        f.op(f"atomicrmw sub ptr {place.pointer}, i32 {amount} seq_cst")
+        f.op(f"atomicrmw sub ptr {semaphore.pointer}, i32 {amount} seq_cst")

@@ -60,8 +60,8 @@ def emit_tile(module: Module, dtype: np.dtype) -> str:
             rows[i], rows[i | bit] = mixed(a, b, upper), mixed(a, b, lower)
         bit *= 2
     for k, row in enumerate(rows):
-        place = f.address(element, "%target", f.mul(k, "%to"))
-        f.store(vector, row, place, parallel=False, align=dtype.itemsize)
+        pointer = f.address(element, "%target", f.mul(k, "%to"))
+        f.store(vector, row, pointer, parallel=False, align=dtype.itemsize)
     f.do("ret void")
     f.finish()
     return name

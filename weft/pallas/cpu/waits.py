@@ -148,20 +148,20 @@ def emit_waits(module: Module, call: KernelCall, total: int) -> None:
 
 def _atomic(f: Function, base: str, offset: int, type_: str = "i64") -> str:
     align = 4 if type_ == "i32" else 8
-    place = f.address("i8", base, offset)
-    return f.op(f"load atomic {type_}, ptr {place} seq_cst, align {align}")
+    pointer = f.address("i8", base, offset)
+    return f.op(f"load atomic {type_}, ptr {pointer} seq_cst, align {align}")
 
 
 def _record(f: Function, offset: int, value: str | int) -> None:
     """Set a field of the core's record, which others read."""
-    place = f.address("i8", "%record", offset)
-    f.do(f"store atomic i64 {value}, ptr {place} seq_cst, align 8")
+    pointer = f.address("i8", "%record", offset)
+    f.do(f"store atomic i64 {value}, ptr {pointer} seq_cst, align 8")
 
 
 def end_waits(f: Function, state: str, number: int) -> None:
     """End all waits; the first error of all cores is the one reported."""
-    place = f.address("i8", state, ABORT)
-    f.op(f"cmpxchg ptr {place}, i64 0, i64 {number} seq_cst seq_cst")
+    pointer = f.address("i8", state, ABORT)
+    f.op(f"cmpxchg ptr {pointer}, i64 0, i64 {number} seq_cst seq_cst")
 
 
 def _return_false(f: Function, condition: str) -> None:
@@ -188,10 +188,10 @@ def _emit_stuck(module: Module, total: int) -> None:
         with f.when(f.op(f"icmp ne i64 {state}, {FINISHED}")):
             _return_false(f, f.op(f"icmp ne i64 {state}, {WAITING}"))
             amount = f.op(f"trunc i64 {_atomic(f, record, AMOUNT)} to i32")
-            place = f.op(
+            pointer = f.op(
                 f"load atomic ptr, ptr {f.address('i8', record, WATCHED)} seq_cst, align 8"
             )
-            value = _atomic(f, place, 0, "i32")
+            value = _atomic(f, pointer, 0, "i32")
             _return_false(f, f.op(f"icmp sge i32 {value}, {amount}"))
     after = _atomic(f, "%state", PROGRESS)
     f.do(f"ret i1 {f.op(f'icmp eq i64 {before}, {after}')}")
@@ -272,8 +272,8 @@ def _in_vain(f: Function, clock: str, limit: int) -> str:
     spent = f.add(field(f, clock, IN_VAIN, "i64"), step)
     same = f.op(f"icmp eq i64 {progress}, {field(f, clock, COUNTER, 'i64')}")
     spent = f.op(f"select i1 {same}, i64 {spent}, i64 0")
-    for place, value in ((LOOKED, now), (COUNTER, progress), (IN_VAIN, spent)):
-        set_field(f, clock, place, "i64", value)
+    for field_offset, value in ((LOOKED, now), (COUNTER, progress), (IN_VAIN, spent)):
+        set_field(f, clock, field_offset, "i64", value)
     return f.op(f"icmp sgt i64 {spent}, {limit}")
 
 

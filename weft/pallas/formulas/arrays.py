@@ -287,9 +287,9 @@ def _scatter(op: Primitive | None) -> Callable:
                 ref, reshape_p.bind(x, new_sizes=(x.size,)), indexer=whole((x.size,)), masked=False
             )
             if op is None:
-                place, value, here = flat
+                position, value, here = flat
                 indexer = Indexer((Pick(),), (count,))
-                set_p.bind(ref, value, place, here, indexer=indexer, masked=True)
+                set_p.bind(ref, value, position, here, indexer=indexer, masked=True)
             else:
                 fori_loop(INT.type(0), INT.type(count), lambda k, _: _update(ref, op, k, flat), ())
             out = get_p.bind(ref, indexer=whole((x.size,)), masked=False, has_other=False)
@@ -305,19 +305,19 @@ def _scatter(op: Primitive | None) -> Callable:
 def _linear(places: Sequence[Array], operand: Sequence[int], shape: Sequence[int]) -> Array:
     """Return the row-major numbers of elements."""
     total = _spread(INT.type(0), shape)
-    for d, place in enumerate(places):
-        total = total + place * INT.type(math.prod(operand[d + 1 :]))
+    for d, index in enumerate(places):
+        total = total + index * INT.type(math.prod(operand[d + 1 :]))
     return total
 
 
 def _update(ref: Array, op: Primitive, k: Array, flat: Sequence[Array]) -> tuple:
     """Combine the k-th update with its element, where it is in bounds."""
-    place, value, here = (
+    position, value, here = (
         reshape_p.bind(dynamic_slice_p.bind(v, k, slice_sizes=(1,)), new_sizes=()) for v in flat
     )
     at = Indexer((At(None),))
-    old = get_p.bind(ref, place, indexer=at, masked=False, has_other=False)
-    set_p.bind(ref, op.bind(old, value), place, here, indexer=at, masked=True)
+    old = get_p.bind(ref, position, indexer=at, masked=False, has_other=False)
+    set_p.bind(ref, op.bind(old, value), position, here, indexer=at, masked=True)
     return ()
 
 

@@ -46,13 +46,13 @@ def _sorted_rows(keys: list[Any], others: list[Any]) -> list[Any]:
 
     *lead, n = keys[0].shape
     width = 1 << (n - 1).bit_length()
-    place = lax.broadcasted_iota("int32", (*lead, width), len(lead))
+    position = lax.broadcasted_iota("int32", (*lead, width), len(lead))
     widths = [(0, 0)] * len(lead) + [(0, width - n)]
     padded = [jnp.pad(x, widths) for x in (*keys, *others)]
     # Past the end last; the place makes all keys different.
     count = len(padded)
-    ends = [(place >= n).astype("int32")] if width != n else []
-    arrays = [*padded, place, *ends]
+    ends = [(position >= n).astype("int32")] if width != n else []
+    arrays = [*padded, position, *ends]
 
     def compared(values: list[Any]) -> list[Any]:
         return [*values[count + 1 :], *values[: len(keys)], values[count]]
@@ -64,8 +64,8 @@ def _sorted_rows(keys: list[Any], others: list[Any]) -> list[Any]:
 
         theirs = [partner(x) for x in values]
         first = is_before(compared(values), compared(theirs))
-        low = (place & step) == 0
-        up = (place & size) == 0
+        low = (position & step) == 0
+        up = (position & size) == 0
         keep = first == (low == up)
         return [jnp.where(keep, x, y) for x, y in zip(values, theirs, strict=True)]
 
@@ -107,8 +107,8 @@ def _dynamic_update_slice(eqn: Eqn, x: Array, update: Array, *starts: Array) -> 
         widths = [(0, 0)] * x.ndim
         widths[axis] = (room, room)
         update = lax.dynamic_slice_in_dim(jnp.pad(update, widths), room - start, n, axis=axis)
-        place = lax.broadcasted_iota("int32", x.shape, axis)
-        here = (place >= start) & (place < start + np.int32(size))
+        position = lax.broadcasted_iota("int32", x.shape, axis)
+        here = (position >= start) & (position < start + np.int32(size))
         inside = here if inside is None else inside & here
     return [update if inside is None else jnp.where(inside, update, x)]
 

@@ -43,12 +43,12 @@ def _wide(dtype: np.dtype) -> Array:
 
 
 def _place(number: Array, window: Sequence[int]) -> list[Array]:
-    """Return the indices of a place in a window, from its row-major number."""
-    place: list[Any] = []
+    """Return the indices of an element in a window, from its row-major number."""
+    index: list[Any] = []
     for n in reversed(window):
-        place.insert(0, number % n)
+        index.insert(0, number % n)
         number = number // n
-    return place
+    return index
 
 
 def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
@@ -89,17 +89,17 @@ def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
         )
         return part.reshape(*covered.shape[:-1], outs // split)
 
-    def at(place: Sequence[Array], steady: bool) -> Array:
-        first = [p * step for p, step in zip(place, steps, strict=True)]
+    def at(index: Sequence[Array], steady: bool) -> Array:
+        first = [p * step for p, step in zip(index, steps, strict=True)]
         if steady:
             ends = [f + n for f, n in zip(first, spans, strict=True)]
             starts, limits = [0, 0, *first, 0], [*x.shape[:2], *ends, features]
             covered = window_of(x, starts, limits, (1, 1, *strides, 1))
-            return term(covered, y[tuple(place)])
+            return term(covered, y[tuple(index)])
         covered = dynamic_slice(x, (0, 0, *first, 0), (*x.shape[:2], *spans, features))[
             (slice(None), slice(None), *(slice(None, None, s) for s in strides))
         ]
-        weights = dynamic_slice(y, (*place, 0, 0, 0), (*(1,) * rank, *y.shape[rank:]))
+        weights = dynamic_slice(y, (*index, 0, 0, 0), (*(1,) * rank, *y.shape[rank:]))
         return term(covered, weights.reshape(y.shape[rank:]))
 
     start = full((*x.shape[:2], *out, outs // split), 0, dtype)
@@ -108,8 +108,8 @@ def _convolution(eqn: Eqn, x: Array, y: Array) -> Array:
     elif math.prod(window) <= (UNROLLED if features == 1 else 1):
         places = itertools.product(*map(range, window))
         total = at(next(places), True)
-        for place in places:
-            total = total + at(place, True)
+        for index in places:
+            total = total + at(index, True)
     else:
 
         def add(k: Array, total: Array) -> Array:

@@ -44,11 +44,11 @@ def steps_of(closed: ClosedJaxpr, axis: int, length: int) -> Steps:
     last = taken(acting[: len(first) - 1 if first else None : -1], length - 1)[::-1]
     gone = {id(eqn) for eqn in (*first, *last)}
     every = jaxpr.replace(eqns=[eqn for eqn in jaxpr.eqns if id(eqn) not in gone])
-    place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+    position: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
 
     def branches(eqns: list[Eqn]) -> tuple:
         return tuple(
-            (eqn.rule_params["branches"][1], tuple(place[v] for v in eqn.invars[1:]))
+            (eqn.rule_params["branches"][1], tuple(position[v] for v in eqn.invars[1:]))
             for eqn in eqns
         )
 

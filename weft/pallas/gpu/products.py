@@ -70,15 +70,15 @@ def streamed(jaxpr: Jaxpr, refs: dict[Any, Any]) -> tuple[dict[int, Product], se
         for v in atoms:
             if not isinstance(v, Literal):
                 uses[v] = uses.get(v, 0) + 1
-    place = {id(eqn): i for i, eqn in enumerate(jaxpr.eqns)}
+    position = {id(eqn): i for i, eqn in enumerate(jaxpr.eqns)}
     for dot in large:
         a, b = (_factor(v, k, definitions, uses) for v, k in zip(dot.invars, (1, 0), strict=True))
         if a is None or b is None:
             continue
         if any(isinstance(refs.get(f.get.invars[0]), Cell) for f in (a, b)):
             continue
-        start = min(place[id(a.get)], place[id(b.get)])
-        between = jaxpr.eqns[start : place[id(dot)]]
+        start = min(position[id(a.get)], position[id(b.get)])
+        between = jaxpr.eqns[start : position[id(dot)]]
         if all(eqn.primitive.name == "get" or not eqn.effects for eqn in between):
             products[id(dot)] = Product(dot, (a, b))
             replaced |= {id(eqn) for f in (a, b) for eqn in (f.get, *f.changes)}

@@ -325,9 +325,9 @@ class Builder:
         e, kind = self.e, view.index_dtype
         places = e.run(block.index_map, [*ids, *scalars])
         shape, strides, bounds = [], [], []
-        for d, (place, extent) in enumerate(zip(places, block.block_shape, strict=True)):
+        for d, (block_index, extent) in enumerate(zip(places, block.block_shape, strict=True)):
             size, by_element = block.array.shape[d], block.by_element[d]
-            start = place if by_element else e.binary("mul", place, extent)
+            start = block_index if by_element else e.binary("mul", block_index, extent)
             start = e.binary("sub", start, block.padding[d][0] if block.padding else 0)
             if not block.squeezed[d]:
                 bound = None

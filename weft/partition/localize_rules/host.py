@@ -160,12 +160,12 @@ def _summed(lz: Localizer, x: ir.Value, across: tuple[int, ...], width: int) -> 
         parts = [e.make(f"stablehlo.{part}", (x,), real) for part in ("real", "imag")]
         parts = [_summed(lz, v, across, width) for v in parts]
         return e.make("stablehlo.complex", parts, x.type)
-    own = ir.IntegerType.get_unsigned(_width(x))
+    unsigned = ir.IntegerType.get_unsigned(_width(x))
     size = math.prod(x.type.shape)
-    word = ir.IntegerType.get_unsigned(max(own.width, width if size <= _SMALL else 0))
+    word = ir.IntegerType.get_unsigned(max(unsigned.width, width if size <= _SMALL else 0))
     is_bool = kind == e.i1
-    bits = e.convert(x, own) if is_bool else _bitcast(lz, x, own)
-    summed = e.convert(e.all_reduce(e.convert(bits, word), across, "add"), own)
+    bits = e.convert(x, unsigned) if is_bool else _bitcast(lz, x, unsigned)
+    summed = e.convert(e.all_reduce(e.convert(bits, word), across, "add"), unsigned)
     return e.convert(summed, kind) if is_bool else _bitcast(lz, summed, kind)
 
 

@@ -86,9 +86,9 @@ def buffer_callback(
         outs = [np.zeros(s.shape, s.dtype) for s in structs]
         for source, target in aliases.items():
             outs[target][...] = leaves[source]
-        given = tree.map(lambda x: Buffer(np.asarray(x), False), (args, kwargs))
+        arguments = tree.map(lambda x: Buffer(np.asarray(x), False), (args, kwargs))
         buffers = tree.unflatten(out_tree, [Buffer(o, True) for o in outs])
-        callback(ExecutionContext(), buffers, *given[0], **given[1])
+        callback(ExecutionContext(), buffers, *arguments[0], **arguments[1])
         return tree.unflatten(out_tree, outs)
 
     def call(*args: object, **kwargs: Any) -> Any:

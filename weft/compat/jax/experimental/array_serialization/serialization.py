@@ -92,9 +92,9 @@ def _read(sharding: object, spec: dict[str, Any], shape: Sequence[int], dtype: A
     def part(index: tuple) -> np.ndarray:
         spans = [s.indices(n)[:2] for s, n in zip(index, shape, strict=True)]
         there = [(min(a, n), min(b, n)) for (a, b), n in zip(spans, store.shape, strict=True)]
-        found = store[tuple(slice(*s) for s in there)].read().result()
+        block = store[tuple(slice(*s) for s in there)].read().result()
         out = np.zeros([b - a for a, b in spans], kind)  # a larger shape is filled with zeros
-        out[tuple(slice(0, n) for n in found.shape)] = found
+        out[tuple(slice(0, n) for n in block.shape)] = block
         return out
 
     return weft.make_array_from_callback(shape, sharding, part, dtype=kind)

@@ -25,9 +25,9 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
     cpus = weft.devices("cpu")
     if isinstance(devices_or_mesh, weft.Mesh):
         mesh = devices_or_mesh
-        found = colocated_cpu_devices(list(np.ravel(mesh.devices)))
+        cpu_devices = colocated_cpu_devices(list(np.ravel(mesh.devices)))
         shape = np.shape(mesh.devices)
-        grid = np.array(found, object).reshape(shape)
+        grid = np.array(cpu_devices, object).reshape(shape)
         return weft.Mesh(grid, mesh.axis_names, axis_types=mesh.axis_types)
     devices: Sequence[Any] = devices_or_mesh
     ids = [d.id for d in devices]
@@ -63,8 +63,8 @@ class _Colocated:
         if self._out_specs_fn is not None:
             specs = self._out_specs_fn(*tree.map(weft.typeof, args))
             return tree.map(lambda x, s: weft.device_put(x, s.sharding), out, specs)
-        place = shardings[0] if shardings and len(shardings[0].device_set) == 1 else None
-        put = lambda x: x if isinstance(x, weft.Array) else weft.device_put(x, place)
+        sharding = shardings[0] if shardings and len(shardings[0].device_set) == 1 else None
+        put = lambda x: x if isinstance(x, weft.Array) else weft.device_put(x, sharding)
         return tree.map(put, out)
 
 
