@@ -90,10 +90,10 @@ def create_hybrid_device_mesh(
         key = device.process_index if by_process else device.slice_index
         granules.setdefault(key, []).append(device)
     if len(granules) != math.prod(dcn_mesh_shape):
-        what = "processes" if by_process else "slices"
+        granule_kind = "processes" if by_process else "slices"
         raise ValueError(
             f"create_hybrid_device_mesh: dcn_mesh_shape {tuple(dcn_mesh_shape)} has "
-            f"{math.prod(dcn_mesh_shape)} granules, but there are {len(granules)} {what}"
+            f"{math.prod(dcn_mesh_shape)} granules, but there are {len(granules)} {granule_kind}"
         )
     keys = sorted(granules) if should_sort_granules_by_key else list(granules)
     parts = [create_device_mesh(mesh_shape, granules[key]) for key in keys]

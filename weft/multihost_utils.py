@@ -153,10 +153,10 @@ def _gathered(x: ArrayLike, tiled: bool) -> np.ndarray:
 
 
 def _paired(
-    what: str, tree: ArrayLike | dict, mesh: Mesh, pspecs: dict | PartitionSpec, function: Callable
+    label: str, tree: ArrayLike | dict, mesh: Mesh, pspecs: dict | PartitionSpec, function: Callable
 ) -> Any:
     leaves, structure = flatten(tree)
-    specs = broadcast_prefix(pspecs, structure, what, lambda s: s is None or isinstance(s, P))
+    specs = broadcast_prefix(pspecs, structure, label, lambda s: s is None or isinstance(s, P))
     return structure.unflatten(
         [function(x, mesh, s or P()) for x, s in zip(leaves, specs, strict=True)]
     )
@@ -202,8 +202,8 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Any, pspec
     >>> weft.multihost_utils.global_array_to_host_local_array(x, mesh, weft.P("x"))
     Array([0, 1, 2, 3], dtype=int32)
     """
-    what = "global_array_to_host_local_array: pspecs"
-    return _paired(what, global_inputs, global_mesh, pspecs, _local_part)
+    label = "global_array_to_host_local_array: pspecs"
+    return _paired(label, global_inputs, global_mesh, pspecs, _local_part)
 
 
 def _local_part(x: Any, mesh: Mesh, spec: P) -> Any:

@@ -280,11 +280,11 @@ def register_dataclass(
     if is_dataclass:
         init = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop_fields)
         listed = {*data_fields, *meta_fields}
-        for what, names in (("missing", init - listed), ("not an init field", listed - init)):
+        for problem, names in (("missing", init - listed), ("not an init field", listed - init)):
             if names:
                 raise ValueError(
                     f"register_dataclass: data_fields and meta_fields must be the init fields of "
-                    f"{name}; {what}: {', '.join(sorted(names))} (see drop_fields)"
+                    f"{name}; {problem}: {', '.join(sorted(names))} (see drop_fields)"
                 )
     pytree.register_dataclass_node(nodetype, data_fields, meta_fields)
     return nodetype

@@ -45,10 +45,10 @@ def _state(local: bool):
 
 
 @contextmanager
-def explicit(what: str) -> Iterator[None]:
-    """Mark the transfers of this thread as asked for. what: "device_put" or "device_get"."""
+def explicit(transfer: str) -> Iterator[None]:
+    """Mark the transfers of this thread as asked for. transfer: "device_put" or "device_get"."""
     state = _lib.thread_local_state()
-    name = f"explicit_{what}"
+    name = f"explicit_{transfer}"
     before = getattr(state, name)
     setattr(state, name, True)
     try:

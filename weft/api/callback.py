@@ -69,7 +69,7 @@ def _impl(*args: ArrayLike, callback: HostFunction, out_avals: tuple, **params: 
         outs = function(*map(_gathered, args))
     except Exception as e:
         seen = e if params["effect"] in _FALLS_SILENT else as_raised(e)
-        seen.add_note(f"raised in {callback.what} of {callback.__name__} at {capture()}")
+        seen.add_note(f"raised in {callback.label} of {callback.__name__} at {capture()}")
         raise seen.with_traceback(e.__traceback__) from e.__cause__
     return [device_put(o) for o in outs] if out_avals else []
 
@@ -78,9 +78,9 @@ def _jvp(primals: list, tangents: list, *, effect: Effect | None, **params: Any)
     if effect in _FALLS_SILENT:
         return _bind(*primals, effect=effect, **params), []
     name = params["callback"].__name__
-    what = "pure_callback" if effect is None else "io_callback"
+    label = "pure_callback" if effect is None else "io_callback"
     raise ValueError(
-        f"{what} of {name} is not differentiable: what a Python function does has no known "
+        f"{label} of {name} is not differentiable: what a Python function does has no known "
         "derivative; give one with weft.custom_jvp or weft.custom_vjp around the call"
     )
 
@@ -145,8 +145,8 @@ def _lower(
     device: Device | None = None,
 ) -> list:
     module = ctx.module
-    what = f"{callback.what} of {callback.__name__} at {ctx.eqn.source}"
-    function = reporting(checked(callback, out_avals), what)
+    site = f"{callback.label} of {callback.__name__} at {ctx.eqn.source}"
+    function = reporting(checked(callback, out_avals), site)
     finish_before_exit()
     ordered = effect is not None and effect.ordered
     index = len(module.host_callbacks)
@@ -182,10 +182,10 @@ def _lower(
         "result_layouts": _layouts(ctx, ([None] if ordered else []) + list(ctx.avals_out)),
     }
     if device is not None:
-        mark(ctx, attrs, device, what)
+        mark(ctx, attrs, device, site)
     if module.manual_axes and not module.use_shardy:
         if effect is not None:
-            needs_shardy(ctx, what)
+            needs_shardy(ctx, site)
         attrs["mhlo.sharding"] = manual_attr(ctx, types)
     outs = list(ctx.op("stablehlo.custom_call", values, types, attrs))
     if ordered:
@@ -241,26 +241,26 @@ _OPS = {
 
 def _bind(*args: object, **params: Any) -> list:
     """Bind the op by which programs know a call of the kind."""
-    return _OPS[params["callback"].what].bind(*args, **params)
+    return _OPS[params["callback"].label].bind(*args, **params)
 
 
 # The functions ---------------------------------------------------------------------------------
 
 
-def _result_avals(who: str, result_shape_dtypes: object) -> tuple[list, Any]:
+def _result_avals(api: str, result_shape_dtypes: object) -> tuple[list, Any]:
     leaves, tree = flatten(result_shape_dtypes)
     avals = []
     for i, leaf in enumerate(leaves):
         if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) and not is_array_like(leaf):
             name = leaf_names(result_shape_dtypes, "result_shape_dtypes")[i]
             raise TypeError(
-                f"{who}: {name} must have a shape and a dtype, such as weft.ShapeDtypeStruct; got "
+                f"{api}: {name} must have a shape and a dtype, such as weft.ShapeDtypeStruct; got "
                 f"{leaf!r:.100}"
             )
         dtype = getattr(leaf, "dtype", None)
         if isinstance(dtype, np.dtype) and dtypes.canonicalize_dtype(dtype) != dtype:
             raise ValueError(
-                f"{who}: result_shape_dtypes asks for {dtype.name}, which is not available without "
+                f"{api}: result_shape_dtypes asks for {dtype.name}, which is not available without "
                 "64-bit mode; use a 32-bit dtype, or weft.config.update('enable_x64', True)"
             )
         aval = aval_of_spec(leaf)
@@ -341,7 +341,7 @@ def io_callback(
 
 
 def _call(
-    who: str,
+    api: str,
     callback: Callable,
     result_shape_dtypes: object,
     args: tuple,
@@ -350,11 +350,11 @@ def _call(
     vmap_method: str | None,
     sharding: SingleDeviceSharding | None,
 ) -> Any:
-    device = device_of(who, sharding)
-    avals, tree = _result_avals(who, result_shape_dtypes)
+    device = device_of(api, sharding)
+    avals, tree = _result_avals(api, result_shape_dtypes)
     leaves, in_tree = flatten((args, kwargs))
-    _tell_of_gathers(who, callback, leaves)
-    function = HostFunction(who, callback, in_tree, tree)
+    _tell_of_gathers(api, callback, leaves)
+    function = HostFunction(api, callback, in_tree, tree)
     outs = _bind(
         *leaves,
         callback=function,
@@ -367,7 +367,7 @@ def _call(
     return tree.unflatten(outs)
 
 
-def _tell_of_gathers(who: str, callback: Callable, leaves: Sequence[Any]) -> None:
+def _tell_of_gathers(api: str, callback: Callable, leaves: Sequence[Any]) -> None:
     """Warn of traced operands that a type says are split: the one call gets them whole."""
     for i, x in enumerate(leaves):
         aval = typeof(x)  # raises for what is no array
@@ -378,7 +378,7 @@ def _tell_of_gathers(who: str, callback: Callable, leaves: Sequence[Any]) -> Non
             whole = PartitionSpec(*(None,) * aval.ndim)
             name = getattr(callback, "__name__", "callback")
             warn(
-                f"{who} of {name}: operand {i} of type {aval.str_short()} is split, and is "
+                f"{api} of {name}: operand {i} of type {aval.str_short()} is split, and is "
                 "gathered for the call. Gather it where the program shows it, weft.reshard(x, "
                 f"{whole}), or call on each part inside weft.shard_map"
             )
@@ -420,7 +420,7 @@ def debug_callback(
     call.__name__ = getattr(callback, "__name__", "callback")
     function = HostFunction("debug.callback", call, flatten((tuple(arrays), {}))[1], None)
     if isinstance(callback, _Printer):
-        function.what, function.fmt = "debug.print", callback.fmt
+        function.label, function.fmt = "debug.print", callback.fmt
     _bind(
         *arrays,
         callback=function,
@@ -471,10 +471,10 @@ class _Printer:
         print(self.fmt.format(*args, **kwargs) + "\n", end="")
 
 
-def check_format(who: str, fmt: object, num_args: int, kwargs: dict, *, skip: bool) -> None:
+def check_format(api: str, fmt: object, num_args: int, kwargs: dict, *, skip: bool) -> None:
     """Raise unless fmt is a string and, if not skipped, its placeholders match the arguments."""
     if not isinstance(fmt, str):
-        raise TypeError(f"{who}: fmt must be a string, got {type(fmt).__name__}")
+        raise TypeError(f"{api}: fmt must be a string, got {type(fmt).__name__}")
     if skip:
         return
     used: set = set()
@@ -496,10 +496,10 @@ def check_format(who: str, fmt: object, num_args: int, kwargs: dict, *, skip: bo
     missing, unused = used - fields, fields - used
     if missing:
         raise ValueError(
-            f"{who}: {fmt!r} has placeholders without an argument: {sorted(map(str, missing))}"
+            f"{api}: {fmt!r} has placeholders without an argument: {sorted(map(str, missing))}"
         )
     if unused:
         raise ValueError(
-            f"{who}: {fmt!r} has no placeholder for {sorted(map(str, unused))}; do not use an "
-            f"f-string, which would format the traced value: {who}('x = {{x}}', x=x)"
+            f"{api}: {fmt!r} has no placeholder for {sorted(map(str, unused))}; do not use an "
+            f"f-string, which would format the traced value: {api}('x = {{x}}', x=x)"
         )

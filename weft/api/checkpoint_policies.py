@@ -98,12 +98,12 @@ class _Names:
         return f"policy by name {sorted(self.names) or sorted(self.other)}"
 
 
-def _check_names(who: str, names: Sequence) -> frozenset:
+def _check_names(api: str, names: Sequence) -> frozenset:
     for n in names:
         if not isinstance(n, str):
             raise TypeError(
-                f"checkpoint_policies.{who}: names are strings, got {n!r}; pass them one by one, "
-                f"{who}('a', 'b')"
+                f"checkpoint_policies.{api}: names are strings, got {n!r}; pass them one by one, "
+                f"{api}('a', 'b')"
             )
     return frozenset(names)
 
@@ -136,12 +136,12 @@ def save_and_offload_only_these_names(
 
     offload_src, offload_dst: memory kinds, such as 'device' and 'pinned_host'.
     """
-    who = "save_and_offload_only_these_names"
-    saved = _check_names(who, names_which_can_be_saved)
-    offloaded = _check_names(who, names_which_can_be_offloaded)
+    api = "save_and_offload_only_these_names"
+    saved = _check_names(api, names_which_can_be_saved)
+    offloaded = _check_names(api, names_which_can_be_offloaded)
     if saved & offloaded:
         raise ValueError(
-            f"checkpoint_policies.{who}: {sorted(saved & offloaded)} stand in both lists"
+            f"checkpoint_policies.{api}: {sorted(saved & offloaded)} stand in both lists"
         )
     move = Offload(offload_src, offload_dst)
     return _Names(saved, dict.fromkeys(offloaded, move), False)

@@ -182,14 +182,14 @@ def instantiate(aval: ShapedArray | AbstractRef) -> Any:
 class Signature:
     """How a function with custom rules is called: which arguments its rules differentiate."""
 
-    __slots__ = ("_plain", "_signature", "name", "nondiff", "who")
+    __slots__ = ("_plain", "_signature", "api", "name", "nondiff")
 
     def __init__(
-        self, who: str, fun: Callable, nondiff_argnums: Any, nondiff_argnames: Any
+        self, api: str, fun: Callable, nondiff_argnums: Any, nondiff_argnames: Any
     ) -> None:
         if not callable(fun):
-            raise TypeError(f"{who}: expected a function, got {type(fun).__name__}: {fun!r:.100}")
-        self.who = who
+            raise TypeError(f"{api}: expected a function, got {type(fun).__name__}: {fun!r:.100}")
+        self.api = api
         self.name = function_name(fun)
         try:
             self._signature: Any = inspect.signature(fun)
@@ -210,7 +210,7 @@ class Signature:
         for name in argnames:
             if name not in names:
                 raise ValueError(
-                    f"{who}: nondiff_argnames has {name!r}, but {self.name} has the parameters "
+                    f"{api}: nondiff_argnames has {name!r}, but {self.name} has the parameters "
                     f"{', '.join(names)}"
                 )
             numbers.append(names.index(name))
@@ -223,18 +223,18 @@ class Signature:
         if self._signature is None:
             if kwargs:
                 raise TypeError(
-                    f"{self.who}: the signature of {self.name} is unknown, so call it by position"
+                    f"{self.api}: the signature of {self.name} is unknown, so call it by position"
                 )
             return args
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.who} of {self.name}{self._signature}: {error}") from None
+            raise TypeError(f"{self.api} of {self.name}{self._signature}: {error}") from None
         bound.apply_defaults()
         passed = sorted(bound.kwargs.keys() & kwargs)
         if passed:  # those that have their defaults are known to the function alone
             raise TypeError(
-                f"{self.who}: keyword-only arguments {passed} of {self.name} cannot "
+                f"{self.api}: keyword-only arguments {passed} of {self.name} cannot "
                 "be passed on to its rules; make them positional or close over them"
             )
         return bound.args
@@ -247,7 +247,7 @@ class Signature:
         numbers = {i + n if i < 0 else i for i in self.nondiff}
         if max(numbers) >= n:
             raise ValueError(
-                f"{self.who}: nondiff_argnums {self.nondiff} is out of range for the {n} "
+                f"{self.api}: nondiff_argnums {self.nondiff} is out of range for the {n} "
                 f"arguments of {self.name}"
             )
         return (
@@ -431,8 +431,8 @@ def fitted(
 
 
 def check_type(
-    who: str,
-    what: str,
+    api: str,
+    label: str,
     want: ShapedArray,
     got: ShapedArray,
     name: str,
@@ -443,5 +443,5 @@ def check_type(
         return
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
         raise error(
-            f"{who}: {what} {name} must have type {want.str_short()}, got {got.str_short()}"
+            f"{api}: {label} {name} must have type {want.str_short()}, got {got.str_short()}"
         )

@@ -52,30 +52,30 @@ class Call(FlatCall):
         result = owner.jvp(
             *self.static, self.in_tree.unflatten(primals), self.in_tree.unflatten(in_tangents)
         )
-        who = f"the jvp rule of {self.name}"
+        api = f"the jvp rule of {self.name}"
         if not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError(
-                f"{who} must return a pair (output, output tangent), got {type(result).__name__}"
+                f"{api} must return a pair (output, output tangent), got {type(result).__name__}"
             )
         outs, out_tree = flatten(result[0])
         out_tangents, tangent_tree = flatten(result[1])
         if self.out_tree is not None and out_tree != self.out_tree:
             raise TypeError(
-                f"{who} must return outputs of the structure the function has, {self.out_tree}, "
+                f"{api} must return outputs of the structure the function has, {self.out_tree}, "
                 f"got {out_tree}"
             )
         if tangent_tree != out_tree:
             raise TypeError(
-                f"{who} must return tangents of the outputs' structure {out_tree}, "
+                f"{api} must return tangents of the outputs' structure {out_tree}, "
                 f"got {tangent_tree}"
             )
         self.out_tree = out_tree
         return outs, [
-            self._tangent(who, i, o, t)
+            self._tangent(api, i, o, t)
             for i, (o, t) in enumerate(zip(outs, out_tangents, strict=True))
         ]
 
-    def _tangent(self, who: str, i: int, out: object, tangent: Any) -> Any:
+    def _tangent(self, api: str, i: int, out: object, tangent: Any) -> Any:
         if tangent.__class__ is SymbolicZero:
             return None
         want = tangent_aval(typeof(out))
@@ -84,13 +84,13 @@ class Call(FlatCall):
             return tangent
         if not has_tangent(typeof(out)):
             return None
-        check_type(who, "the tangent of", want, got, names_in(self.out_tree, "output")[i])
+        check_type(api, "the tangent of", want, got, names_in(self.out_tree, "output")[i])
         return fitted(
             tangent,
             want,
             got,
             lambda axes: (
-                f"{who}: the tangent of {names_in(self.out_tree, 'output')[i]} has type "
+                f"{api}: the tangent of {names_in(self.out_tree, 'output')[i]} has type "
                 f"{got.str_short()} and varies over {axes}, but the output "
                 f"({typeof(out).str_short()}) is equal there, and so must be its tangent: add "
                 f"it up with weft.lax.psum(t, {axes})"
@@ -169,9 +169,9 @@ def _jvp(
         return call.rule(primals[:num_consts], primals[num_consts:], tangents[num_consts:])
 
 
-def closed_over_text(who: str, name: str) -> str:
+def closed_over_text(api: str, name: str) -> str:
     return (
-        f"{who} function {name} closes over a value that is being differentiated, but its rule "
+        f"{api} function {name} closes over a value that is being differentiated, but its rule "
         "only tells the derivative with respect to its arguments; pass the value as an argument"
     )
 

@@ -190,7 +190,7 @@ class _Call:
     out_tree: PyTreeDef
 
     @property
-    def who(self) -> str:
+    def api(self) -> str:
         return f"custom_partitioning of {self.name}"
 
     def rule(self, mesh: object, operands: Sequence[Any], results: Sequence[Any]) -> Any:
@@ -206,7 +206,7 @@ class _Call:
             return parse_rule(sharding_rule, **options)
         if not isinstance(sharding_rule, SdyShardingRule):
             raise ValueError(
-                f"{self.who}: the function sharding_rule must return an SdyShardingRule or its "
+                f"{self.api}: the function sharding_rule must return an SdyShardingRule or its "
                 f"text, got {type(sharding_rule).__name__}"
             )
         return sharding_rule
@@ -234,13 +234,13 @@ class _Call:
         )
         if not (isinstance(answer, tuple | list) and len(answer) == 4):
             raise TypeError(
-                f"{self.who}: partition must return (mesh, function of shards, shardings of the "
+                f"{self.api}: partition must return (mesh, function of shards, shardings of the "
                 f"result, shardings of the arguments), got {answer!r:.200}"
             )
         own_mesh, lower_fn, out_shardings, in_shardings = answer
         if dict(own_mesh.shape) != dict(mesh.shape):
             raise ValueError(
-                f"{self.who}: partition returned the mesh {own_mesh!r}; the program's is {mesh!r}"
+                f"{self.api}: partition returned the mesh {own_mesh!r}; the program's is {mesh!r}"
             )
         # Lists and tuples of shardings are taken alike, as the arguments come as a tuple.
         in_shardings = tuple(in_shardings) if isinstance(in_shardings, list) else in_shardings
@@ -255,14 +255,14 @@ class _Call:
             local_results, tree = flatten(lower_fn(*self.in_tree.unflatten(xs)))
             if tree != self.out_tree:
                 raise TypeError(
-                    f"{self.who}: the function of shards returned {tree}, the function itself "
+                    f"{self.api}: the function of shards returned {tree}, the function itself "
                     f"returns {self.out_tree}"
                 )
             for i, (x, r, s) in enumerate(zip(local_results, results, outs, strict=True)):
                 want, got = ShapedArray(s.shard_shape(r.shape), r.dtype), typeof(x)
                 if (got.shape, got.dtype) != (want.shape, want.dtype):
                     raise ValueError(
-                        f"{self.who}: result {i} of the function of shards has type "
+                        f"{self.api}: result {i} of the function of shards has type "
                         f"{got.str_short()}; placed as {s.spec} it is {want.str_short()}"
                     )
             return local_results
@@ -282,18 +282,18 @@ class _Call:
         return ClosedJaxpr(jaxpr, consts)
 
     def _flat_shardings(
-        self, tree: PyTreeDef, shardings: object, what: str, arrays: Sequence[Any], mesh: object
+        self, tree: PyTreeDef, shardings: object, label: str, arrays: Sequence[Any], mesh: object
     ) -> list[NamedSharding]:
         try:
             flat = tree.flatten_up_to(shardings)
         except (ValueError, TypeError) as e:
             raise ValueError(
-                f"{self.who}: {what} one sharding each for {tree}, got {shardings!r:.200}"
+                f"{self.api}: {label} one sharding each for {tree}, got {shardings!r:.200}"
             ) from e
         for sharding, array in zip(flat, arrays, strict=True):
             if not isinstance(sharding, NamedSharding):
                 raise ValueError(
-                    f"{self.who}: {what} a NamedSharding for each array, got {sharding!r:.200}"
+                    f"{self.api}: {label} a NamedSharding for each array, got {sharding!r:.200}"
                 )
             sharding.shard_shape(tuple(array.shape))
         return [NamedSharding(mesh, s.spec) for s in flat]
@@ -305,14 +305,14 @@ def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, call: _Call) -> list:
 
 def _no_derivative(*_: object, call: _Call, **params: object) -> Any:
     raise NotImplementedError(
-        f"{call.who} has no derivative: its callbacks say how to run it, not how it changes. Wrap "
+        f"{call.api} has no derivative: its callbacks say how to run it, not how it changes. Wrap "
         "it with weft.custom_vjp or weft.custom_jvp"
     )
 
 
 def _no_batch(axis: AxisData, args: list, dims: list, *, call: _Call, **params: object) -> Any:
     raise NotImplementedError(
-        f"{call.who} under vmap: its callbacks take arrays of the ranks they are written for. Wrap "
+        f"{call.api} under vmap: its callbacks take arrays of the ranks they are written for. Wrap "
         "it with weft.custom_batching.custom_vmap, or call it on the whole batch"
     )
 
@@ -332,7 +332,7 @@ def _lower(ctx: RuleContext, *operands: ir.Value, jaxpr: ClosedJaxpr, call: _Cal
     types = ctx.out_types()
     rule = call.rule(mesh, [x.type for x in operands], types)
     if rule is not None:
-        text = rule.attribute_text([x.type for x in operands], types, call.who)
+        text = rule.attribute_text([x.type for x in operands], types, call.api)
         attrs["sdy.sharding_rule"] = ctx.attr(text)
     return list(ctx.op("stablehlo.custom_call", operands, types, attrs))
 
@@ -344,7 +344,7 @@ def _factors(avals: list, outs: list, *, jaxpr: ClosedJaxpr, call: _Call) -> str
     if rule is None:
         sides = (", ".join(" ".join("*" * a.ndim) for a in side) for side in (avals, outs))
         return " -> ".join(sides)
-    return rule.factor_text(avals, outs, call.who)
+    return rule.factor_text(avals, outs, call.api)
 
 
 custom_partitioning_p = Primitive(

@@ -118,27 +118,27 @@ class Call(FlatCall):
 
     def _match(self, result: tuple, primals: list) -> list:
         """Match the backward rule's result leaf by leaf; None: zeros of a whole argument."""
-        who = f"the backward rule of {self.name}"
+        api = f"the backward rule of {self.name}"
         children = self.in_tree.children()
         if isinstance(result, list):
             result = tuple(result)
         if not isinstance(result, tuple) or len(result) != len(children):
             got = f"{len(result)}" if isinstance(result, tuple) else type(result).__name__
             raise TypeError(
-                f"{who} must return a tuple with a cotangent for each of the {len(children)} "
+                f"{api} must return a tuple with a cotangent for each of the {len(children)} "
                 f"arguments, got {got}"
                 + ("" if isinstance(result, tuple) else "; write (ct,) for one")
             )
         cts: list = []
         for i, (part, child) in enumerate(zip(result, children, strict=True)):
-            cts += _prefixed(part, child, f"{who}: the cotangent of argument {i}")
+            cts += _prefixed(part, child, f"{api}: the cotangent of argument {i}")
         return [
-            self._cotangent(who, i, ct, aval)
+            self._cotangent(api, i, ct, aval)
             for i, (ct, aval) in enumerate(zip(cts, primals, strict=True))
         ]
 
     def _cotangent(
-        self, who: str, i: int, ct: ArrayLike | None, aval: ShapedArray | AbstractRef
+        self, api: str, i: int, ct: ArrayLike | None, aval: ShapedArray | AbstractRef
     ) -> Any:
         if ct is None or ct.__class__ is SymbolicZero or not has_tangent(aval):
             return None
@@ -150,11 +150,11 @@ class Call(FlatCall):
         # Another dtype is converted; only an imaginary part has no place in a real number.
         if _is_complex(got) and not _is_complex(want):
             raise error(
-                f"{who}: the cotangent of {which} must have type {want.str_short()}, got "
+                f"{api}: the cotangent of {which} must have type {want.str_short()}, got "
                 f"{got.str_short()}; take its real part"
             )
         try:
-            check_type(who, "the cotangent of", want, _cast(got, want), which, error)
+            check_type(api, "the cotangent of", want, _cast(got, want), which, error)
         except ValueError as e:
             raise ValueError(f"{e}; None for a whole argument stands for zeros") from None
         return fitted(
@@ -162,14 +162,14 @@ class Call(FlatCall):
             want,
             got,
             lambda axes: (
-                f"{who}: the cotangent of {which} varies over {axes}, but the argument "
+                f"{api}: the cotangent of {which} varies over {axes}, but the argument "
                 f"({aval.str_short()}) does not: its cotangent is the sum, "
                 f"weft.lax.psum(ct, {axes})"
             ),
         )
 
 
-def _prefixed(part: ArrayLike | None, tree: PyTreeDef, what: str) -> list:
+def _prefixed(part: ArrayLike | None, tree: PyTreeDef, label: str) -> list:
     """Put leaves of `part` where the tree's are; None and `SymbolicZero` stand for subtrees."""
     n = tree.num_leaves
     if part is None or part.__class__ is SymbolicZero:
@@ -180,12 +180,12 @@ def _prefixed(part: ArrayLike | None, tree: PyTreeDef, what: str) -> list:
     try:
         subtrees = got.flatten_up_to(tree.unflatten(list(range(n))))
     except (ValueError, TypeError):
-        raise TypeError(f"{what} must have the structure {tree}, got {flatten(part)[1]}") from None
+        raise TypeError(f"{label} must have the structure {tree}, got {flatten(part)[1]}") from None
     result = []
     for leaf, subtree in zip(leaves, subtrees, strict=True):
         count = len(flatten(subtree)[0])
         if leaf is not None and count != 1:
-            raise TypeError(f"{what} must have the structure {tree}, got {flatten(part)[1]}")
+            raise TypeError(f"{label} must have the structure {tree}, got {flatten(part)[1]}")
         result += [leaf] * count
     return result
 

@@ -50,28 +50,28 @@ class Call:
         result = self.owner.vmap_rule(
             size, list(self.in_tree.unflatten(batched)), *self.in_tree.unflatten(args)
         )
-        who = f"the vmap rule of {self.name}"
+        api = f"the vmap rule of {self.name}"
         if not (isinstance(result, tuple | list) and len(result) == 2):
             raise TypeError(
-                f"{who} must return a pair (output, which outputs are batched), got "
+                f"{api} must return a pair (output, which outputs are batched), got "
                 f"{type(result).__name__}"
             )
         outs, out_tree = flatten(result[0])
         want_tree, wanted = self.output(batched, args)
         if out_tree != want_tree:
             raise ValueError(
-                f"{who} must return the structure of the function's output, {want_tree}, got "
+                f"{api} must return the structure of the function's output, {want_tree}, got "
                 f"{out_tree}"
             )
         self.out_tree = out_tree
-        flags = broadcast_prefix(result[1], out_tree, f"{who}: the second result")
+        flags = broadcast_prefix(result[1], out_tree, f"{api}: the second result")
         for i, (o, b, want) in enumerate(zip(outs, flags, wanted, strict=True)):
             if not isinstance(b, bool):
-                raise TypeError(f"{who}: whether output {i} is batched must be a bool, got {b!r}")
+                raise TypeError(f"{api}: whether output {i} is batched must be a bool, got {b!r}")
             shape = typeof(o).shape
             if b and (not shape or shape[0] != size):
                 raise ValueError(
-                    f"{who}: output {i} is said to be batched, but its shape {shape} does not "
+                    f"{api}: output {i} is said to be batched, but its shape {shape} does not "
                     f"begin with the axis size {size}"
                 )
             got = typeof(o)
@@ -79,7 +79,7 @@ class Call:
             if (example, got.dtype) != (want.shape, want.dtype):
                 expected = f"[{size}] in front of {want.str_short()}" if b else want.str_short()
                 raise ValueError(
-                    f"{who}: output {i} has type {got.str_short()}, but the function gives "
+                    f"{api}: output {i} has type {got.str_short()}, but the function gives "
                     f"{want.str_short()}: expected {expected}"
                 )
         return outs, flags

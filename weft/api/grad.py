@@ -135,7 +135,7 @@ def linearize(fun: Callable, *primals: object, has_aux: bool = False) -> Any:
 
 
 def _linearize(
-    fun: Callable, primals: tuple, has_aux: bool, who: str, root: str = "primals"
+    fun: Callable, primals: tuple, has_aux: bool, api: str, root: str = "primals"
 ) -> tuple[list, Linearized, Flat, list]:
     """Return outputs, the linear program, the function's trees, the types of the flat inputs."""
     leaves, in_tree = flatten(primals)
@@ -143,9 +143,9 @@ def _linearize(
     try:
         in_avals = [typeof(x) for x in leaves]
     except TypeError:
-        check_arrays(leaves, in_tree, who, root)
+        check_arrays(leaves, in_tree, api, root)
         raise
-    flat = Flat(fun, in_tree, has_aux, who)
+    flat = Flat(fun, in_tree, has_aux, api)
     outs, lin = linearize_flat(flat, leaves, extra=flat.extra)
     return outs, lin, flat, in_avals
 
@@ -198,10 +198,10 @@ def vjp(
     return (result, f_vjp, aux) if has_aux else (result, f_vjp)
 
 
-def _no_reduce_axes(who: str, axes: Sequence) -> None:
+def _no_reduce_axes(api: str, axes: Sequence) -> None:
     if axes:
         raise ValueError(
-            f"{who}: reduce_axes={axes!r} is not supported; add the gradient up with "
+            f"{api}: reduce_axes={axes!r} is not supported; add the gradient up with "
             "weft.lax.psum, or use weft.shard_map, whose types say where a gradient is a sum"
         )
 
@@ -275,18 +275,18 @@ def value_and_grad(
 
 
 def _value_and_grad(
-    fun: Callable, argnums: object, has_aux: bool, holomorphic: bool, allow_int: bool, who: str
+    fun: Callable, argnums: object, has_aux: bool, holomorphic: bool, allow_int: bool, api: str
 ) -> Callable:
     """From arguments to (value, gradient, aux)."""
 
     def run(*args: ArrayLike | dict | list, **kwargs: object) -> tuple:
-        numbers = argnums_of(argnums, len(args), who)
+        numbers = argnums_of(argnums, len(args), api)
         primals = tuple([args[i] for i in numbers])
-        check_inputs(primals, numbers, who, holomorphic, allow_int)
+        check_inputs(primals, numbers, api, holomorphic, allow_int)
         outs, lin, flat, in_avals = _linearize(
-            partial_of(fun, args, numbers, kwargs), primals, has_aux, who
+            partial_of(fun, args, numbers, kwargs), primals, has_aux, api
         )
-        _check_scalar(outs, flat.out_tree, holomorphic, who)
+        _check_scalar(outs, flat.out_tree, holomorphic, api)
         cts: list | None = None if lin.nonzero_out[0] else []
         grads = flat.in_tree.unflatten(
             full_cotangents(lin.jaxpr, lin.consts, lin.nonzero_in, in_avals, cts)
@@ -300,29 +300,29 @@ def _value_and_grad(
 _LEAF = flatten(0)[1]
 
 
-def _check_scalar(outs: list, out_tree: PyTreeDef, holomorphic: bool, who: str) -> None:
+def _check_scalar(outs: list, out_tree: PyTreeDef, holomorphic: bool, api: str) -> None:
     if len(outs) != 1 or out_tree != _LEAF:
         raise TypeError(
-            f"{who} takes functions with one scalar output, got the structure {out_tree}; "
+            f"{api} takes functions with one scalar output, got the structure {out_tree}; "
             "return auxiliary values with has_aux=True"
         )
-    check_arrays(outs, out_tree, who, "the function's result")
+    check_arrays(outs, out_tree, api, "the function's result")
     aval = typeof(outs[0])
     if aval.shape != ():
         raise TypeError(
-            f"{who} takes functions with a scalar output, got {aval.str_short()}; reduce it "
+            f"{api} takes functions with a scalar output, got {aval.str_short()}; reduce it "
             "(sum or mean), or use weft.jacrev for the whole Jacobian"
         )
     if holomorphic:
         if not dtypes.is_complex(aval.dtype):
             raise TypeError(
-                f"{who} with holomorphic=True needs a complex output, got {aval.str_short()}"
+                f"{api} with holomorphic=True needs a complex output, got {aval.str_short()}"
             )
     elif not dtypes.is_float(aval.dtype):
         hint = ""
         if dtypes.is_complex(aval.dtype):
             hint = "; use holomorphic=True if it is holomorphic, weft.vjp or weft.jvp if not"
-        raise TypeError(f"{who} takes functions with a real output, got {aval.str_short()}{hint}")
+        raise TypeError(f"{api} takes functions with a real output, got {aval.str_short()}{hint}")
 
 
 @api_boundary

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class Flat:
     """A user's function on flat arguments. `extra` are the leaves of its auxiliary output."""
 
-    __slots__ = ("aux_tree", "extra", "fun", "has_aux", "in_tree", "out_tree", "who")
+    __slots__ = ("api", "aux_tree", "extra", "fun", "has_aux", "in_tree", "out_tree")
 
-    def __init__(self, fun: Callable, in_tree: PyTreeDef, has_aux: bool, who: str) -> None:
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, has_aux: bool, api: str) -> None:
         self.fun = fun
         self.in_tree = in_tree
         self.has_aux = has_aux
-        self.who = who
+        self.api = api
         self.extra: list = []
 
     def __call__(self, *xs: object) -> list:
@@ -37,7 +37,7 @@ class Flat:
         if self.has_aux:
             if not (isinstance(out, tuple | list) and len(out) == 2):
                 raise TypeError(
-                    f"{self.who} with has_aux=True: the function must return a pair (output, aux), "
+                    f"{self.api} with has_aux=True: the function must return a pair (output, aux), "
                     f"got {described(out)}"
                 )
             out, aux = out
@@ -56,12 +56,12 @@ def described(x: ArrayLike) -> str:
     return f"a {type(x).__name__} of {len(x)}" if isinstance(x, tuple | list) else type(x).__name__
 
 
-def check_arrays(leaves: Sequence[Any], tree: object, who: str, root: str) -> None:
+def check_arrays(leaves: Sequence[Any], tree: object, api: str, root: str) -> None:
     """Raise TypeError naming the first leaf that is no array."""
     for i, x in enumerate(leaves):
         if not is_array_like(x):
             raise TypeError(
-                f"{who}: {leaf_name(tree, i, root)} is not an array or a number but "
+                f"{api}: {leaf_name(tree, i, root)} is not an array or a number but "
                 f"{type(x).__name__}: {x!r:.100}"
             )
 
@@ -97,42 +97,42 @@ def matched(
 ) -> list:
     """Return tangents or cotangents of the marked values, checked against their types.
 
-    where: (who, tree, root, of what) for messages.
+    where: (api, tree, root, label) for messages.
     """
     result = []
     for i, (x, want, nz) in enumerate(zip(leaves, avals, mask, strict=True)):
         if not nz:
             continue
-        who, tree, root, what = where
+        api, tree, root, label = where
         if not is_array_like(x):
-            check_arrays(leaves, tree, who, root)
+            check_arrays(leaves, tree, api, root)
         got = typeof(x)
         if hasattr(got, "finish") and not hasattr(want, "finish"):  # cotangents are here already
             x, got = got.finish(x), got.value
         if not fits(got, want):
             raise error(
-                f"{who}: {leaf_name(tree, i, root)} must have the type of {what}, "
+                f"{api}: {leaf_name(tree, i, root)} must have the type of {label}, "
                 f"{want.str_short()}, got {got.str_short()}"
             )
         result.append(as_type(x, got, want))
     return result
 
 
-def argnums_of(argnums: object, n: int, who: str) -> tuple[int, ...]:
+def argnums_of(argnums: object, n: int, api: str) -> tuple[int, ...]:
     numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
     result = []
     for i in numbers:
         if not isinstance(i, int) and not hasattr(i, "__index__"):
-            raise TypeError(f"{who}: argnums must be an int or a sequence of ints, got {argnums!r}")
+            raise TypeError(f"{api}: argnums must be an int or a sequence of ints, got {argnums!r}")
         i = i.__index__()
         if not -n <= i < n:
             raise TypeError(
-                f"{who}: argnums {i} is out of range: the function was called with {n} positional "
+                f"{api}: argnums {i} is out of range: the function was called with {n} positional "
                 "arguments (arguments passed by keyword cannot be differentiated)"
             )
         result.append(i % n)
     if len(set(result)) != len(result):
-        raise ValueError(f"{who}: argnums {argnums!r} names an argument twice")
+        raise ValueError(f"{api}: argnums {argnums!r} names an argument twice")
     return tuple(result)
 
 
@@ -157,7 +157,7 @@ def partial_of(
 def check_inputs(
     primals: Sequence[Any],
     numbers: Sequence[int],
-    who: str,
+    api: str,
     holomorphic: bool,
     allow_int: bool = False,
     real: bool = False,
@@ -168,12 +168,12 @@ def check_inputs(
         for i, leaf in enumerate(leaves):
             root = f"argument {number}"
             if not is_array_like(leaf):
-                check_arrays(leaves, tree, who, root)
+                check_arrays(leaves, tree, api, root)
             aval = typeof(leaf)
             if not isinstance(aval, ShapedArray):
                 if isinstance(leaf, Cell):
                     raise ArgumentError(
-                        f"{who}: {leaf_name(tree, i, root)} is a {aval.str_short()}, which has no "
+                        f"{api}: {leaf_name(tree, i, root)} is a {aval.str_short()}, which has no "
                         "derivative; differentiate in its value, ref[...], or exclude it by argnums"
                     )
                 continue
@@ -183,22 +183,22 @@ def check_inputs(
             text = aval.str_short()
             if holomorphic and not dtypes.is_complex(d):
                 raise TypeError(
-                    f"{who} with holomorphic=True takes complex inputs; "
+                    f"{api} with holomorphic=True takes complex inputs; "
                     f"{leaf_name(tree, i, root)} is {text}"
                 )
             if dtypes.is_complex(d):
                 if real and not holomorphic:
                     raise TypeError(
-                        f"{who} takes real-valued inputs; {leaf_name(tree, i, root)} is {text}. "
+                        f"{api} takes real-valued inputs; {leaf_name(tree, i, root)} is {text}. "
                         "Use holomorphic=True for a holomorphic function, weft.jvp for others"
                     )
                 continue
             if allow_int and not dtypes.is_extended(d):
                 continue
             remedy = "Pass it as a float, or exclude it by argnums"
-            if who not in ("jacfwd", "hessian") and not dtypes.is_extended(d):
+            if api not in ("jacfwd", "hessian") and not dtypes.is_extended(d):
                 remedy += ", or use allow_int=True"
             raise TypeError(
-                f"{who} takes real- or complex-valued inputs; {leaf_name(tree, i, root)} is "
+                f"{api} takes real- or complex-valued inputs; {leaf_name(tree, i, root)} is "
                 f"{text}. {remedy}"
             )

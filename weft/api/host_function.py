@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class HostFunction:
     """A Python function on flat arrays; equal only to itself."""
 
-    __slots__ = ("__name__", "fmt", "fun", "in_tree", "out_tree", "what", "x64")
+    __slots__ = ("__name__", "fmt", "fun", "in_tree", "label", "out_tree", "x64")
 
-    def __init__(self, what: str, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
-        self.what = what
+    def __init__(self, kind: str, fun: Callable, in_tree: PyTreeDef, out_tree: PyTreeDef) -> None:
+        self.label = kind
         self.fmt: str | None = None  # of debug.print
         self.fun = fun
         self.in_tree = in_tree
@@ -47,7 +47,7 @@ class HostFunction:
         # Containers may differ, as a list from the tuple that was asked for.
         if len(outs) != self.out_tree.num_leaves:
             raise RuntimeError(
-                f"{self.what} {self.__name__} returned the structure {tree}, but its "
+                f"{self.label} {self.__name__} returned the structure {tree}, but its "
                 f"result_shape_dtypes has {self.out_tree}"
             )
         return outs if self.x64 else [_narrowed(x) for x in outs]

@@ -95,12 +95,12 @@ class Pushforward:
     @api_boundary
     def __call__(self, *tangents: object) -> Any:
         p = self._program
-        who = f"the linearized {p.name}"
+        api = f"the linearized {p.name}"
         leaves, tree = flatten(tangents)
         if tree != p.in_tree:
-            raise TypeError(f"{who} takes tangents of structure {p.in_tree}, got {tree}")
+            raise TypeError(f"{api} takes tangents of structure {p.in_tree}, got {tree}")
         want = [tangent_aval(a) for a in p.in_avals]
-        in_tangents = matched(leaves, want, p.nonzero_in, (who, tree, "tangents", "the primal"))
+        in_tangents = matched(leaves, want, p.nonzero_in, (api, tree, "tangents", "the primal"))
         out_t = iter(eval_jaxpr(p.jaxpr, self._residuals, *in_tangents))
         full = [
             full_tangent(next(out_t) if nz else None, a)
@@ -273,14 +273,14 @@ class Pullback:
 
     def _pull(self, cts: ArrayLike | list, into: list | None) -> Any:
         p = self._program
-        who = f"the vjp of {p.name}"
+        api = f"the vjp of {p.name}"
         leaves, tree = flatten(cts)
         if tree != p.out_tree:
             raise ValueError(
-                f"{who} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
+                f"{api} takes a cotangent of the output's structure {p.out_tree}, got {tree}"
             )
         want = [cotangent_aval(a) for a in p.out_avals]
-        out_cts = matched(leaves, want, p.nonzero_out, (who, tree, "cotangent", "the output"))
+        out_cts = matched(leaves, want, p.nonzero_out, (api, tree, "cotangent", "the output"))
         return p.in_tree.unflatten(
             full_cotangents(p.jaxpr, self._complete(), p.nonzero_in, p.in_avals, out_cts, into)
         )
@@ -324,7 +324,7 @@ def _mark(x: object) -> Any:
     return x if is_mark(x) else None
 
 
-def saveable(flags: object, tree: PyTreeDef, who: str = "vjp: saveable_args") -> list[bool]:
+def saveable(flags: object, tree: PyTreeDef, api: str = "vjp: saveable_args") -> list[bool]:
     """For each leaf of `tree` the flag that covers it, of bools in nested tuples.
 
     Containers match by their number of children.
@@ -334,13 +334,13 @@ def saveable(flags: object, tree: PyTreeDef, who: str = "vjp: saveable_args") ->
     children = tree.children()
     if not isinstance(flags, tuple | list) or len(flags) != len(children):
         raise ValueError(
-            f"{who} must be a bool, or a tuple with an entry for each of the {len(children)} "
+            f"{api} must be a bool, or a tuple with an entry for each of the {len(children)} "
             f"children of {tree}, got {flags!r}"
         )
     return [
         flag
         for i, (each, child) in enumerate(zip(flags, children, strict=True))
-        for flag in saveable(each, child, f"{who}[{i}]")
+        for flag in saveable(each, child, f"{api}[{i}]")
     ]
 
 

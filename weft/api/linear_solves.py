@@ -178,9 +178,9 @@ def custom_linear_solve(
     >>> weft.grad(lambda b: weft.lax.custom_linear_solve(lambda x: 2.0 * x, b, solve, solve))(3.0)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    who = "custom_linear_solve"
-    check_function(who, "matvec", matvec)
-    check_function(who, "solve", solve)
+    api = "custom_linear_solve"
+    check_function(api, "matvec", matvec)
+    check_function(api, "solve", solve)
     if transpose_solve is None and symmetric:
         transpose_solve = solve
     leaves, tree = flatten(b)
@@ -189,26 +189,26 @@ def custom_linear_solve(
     aux_tree: list = []
 
     def flat_matvec(*xs: ArrayLike) -> list:
-        return _same_structure(matvec(tree.unflatten(xs)), tree, f"{who}: matvec")
+        return _same_structure(matvec(tree.unflatten(xs)), tree, f"{api}: matvec")
 
-    def solver(function: Callable, apply: Callable, what: str) -> Callable:
+    def solver(function: Callable, apply: Callable, label: str) -> Callable:
         def flat(*xs: Array) -> list:
             result = function(lambda v: tree.unflatten(apply(*flatten(v)[0])), tree.unflatten(xs))
             if not has_aux:
-                return _same_structure(result, tree, f"{who}: {what}")
+                return _same_structure(result, tree, f"{api}: {label}")
             if not (isinstance(result, tuple | list) and len(result) == 2):
-                raise TypeError(f"{who}: with has_aux=True, {what} must return a pair (x, aux)")
+                raise TypeError(f"{api}: with has_aux=True, {label} must return a pair (x, aux)")
             rest, rest_tree = flatten(result[1])
             aux_tree[:] = aux_tree or [rest_tree]
-            return [*_same_structure(result[0], tree, f"{who}: {what}"), *rest]
+            return [*_same_structure(result[0], tree, f"{api}: {label}"), *rest]
 
         return flat
 
     # Everything is traced now, so that the op can be transformed without the user's functions.
     m, m_consts = closed_call_jaxpr(flat_matvec, avals, "matvec")
-    _check_avals(f"{who}: matvec", avals, m.out_avals)
+    _check_avals(f"{api}: matvec", avals, m.out_avals)
     s, s_consts = closed_call_jaxpr(solver(solve, flat_matvec, "solve"), avals, "solve")
-    _check_avals(f"{who}: solve", avals, s.out_avals[:n])
+    _check_avals(f"{api}: solve", avals, s.out_avals[:n])
     v = t = None
     v_consts: list = []
     t_consts: list = []
@@ -227,7 +227,7 @@ def custom_linear_solve(
         t, t_consts = closed_call_jaxpr(
             solver(transpose_solve, transposed, "transpose_solve"), avals, "transpose_solve"
         )
-        _check_avals(f"{who}: transpose_solve", avals, t.out_avals[:n])
+        _check_avals(f"{api}: transpose_solve", avals, t.out_avals[:n])
     # The constants of all four are operands, as they may be differentiated.
     outs = linear_solve_p.bind(
         *m_consts,
@@ -246,18 +246,18 @@ def custom_linear_solve(
     return (x, aux_tree[0].unflatten(outs[n:])) if has_aux else x
 
 
-def _same_structure(result: ArrayLike, tree: PyTreeDef, who: str) -> list:
+def _same_structure(result: ArrayLike, tree: PyTreeDef, api: str) -> list:
     leaves, got = flatten(result)
     if got != tree:
-        raise TypeError(f"{who} must return the structure of b, {tree}, got {got}")
+        raise TypeError(f"{api} must return the structure of b, {tree}, got {got}")
     return leaves
 
 
-def _check_avals(who: str, want: Sequence[Any], got: Sequence[Any]) -> None:
+def _check_avals(api: str, want: Sequence[Any], got: Sequence[Any]) -> None:
     for a, b in zip(want, got, strict=True):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             raise TypeError(
-                f"{who} must return what has the type of b, {a.str_short()}, got {b.str_short()}"
+                f"{api} must return what has the type of b, {a.str_short()}, got {b.str_short()}"
             )
 
 

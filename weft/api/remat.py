@@ -547,19 +547,19 @@ def saved_residuals(fun: Callable, *args: object, **kwargs: object) -> list[tupl
             aval = typeof(c)
             if isinstance(c, StagedTracer):
                 if c.variable in by_var:
-                    what = f"the argument {by_var[c.variable]}"
+                    source = f"the argument {by_var[c.variable]}"
                 elif c.eqn is None:
-                    what = "a constant"
+                    source = "a constant"
                 elif c.eqn.primitive is move_p:
-                    what = f"in {c.eqn.rule_params['memory']}, from {c.eqn.source.short()}"
+                    source = f"in {c.eqn.rule_params['memory']}, from {c.eqn.source.short()}"
                 elif c.eqn.primitive is name_p:
-                    what = f"named {c.eqn.rule_params['name']!r}, from {c.eqn.source.short()}"
+                    source = f"named {c.eqn.rule_params['name']!r}, from {c.eqn.source.short()}"
                 else:
-                    what = f"output of {c.eqn.primitive.name}, from {c.eqn.source.short()}"
+                    source = f"output of {c.eqn.primitive.name}, from {c.eqn.source.short()}"
             else:
-                what = "a constant"
+                source = "a constant"
             if isinstance(aval, ShapedArray):
-                residuals.append((aval, what))
+                residuals.append((aval, source))
         return outs
 
     trace_to_jaxpr(run, [aval_of_spec(x) for x in leaves])
@@ -573,5 +573,5 @@ def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:
     >>> weft.ad_checkpoint.print_saved_residuals(lambda x: weft.numpy.sin(x) * 2.0, 1.0)
     f32[] output of cos, from ...
     """
-    for aval, what in saved_residuals(f, *args, **kwargs):
-        print(aval.str_short(), what)
+    for aval, source in saved_residuals(f, *args, **kwargs):
+        print(aval.str_short(), source)

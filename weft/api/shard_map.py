@@ -171,11 +171,11 @@ def smap(
             f"smap: axis_name is one mesh axis, got {axis_name!r}; use weft.shard_map for several"
         )
 
-    def specs(axes: int | str | tuple | None, what: str) -> Any:
+    def specs(axes: int | str | tuple | None, label: str) -> Any:
         entries, tree = flatten(axes, lambda v: v is None)
         for entry in entries:
             if entry is not None and not isinstance(entry, int):
-                raise TypeError(f"smap: {what} takes ints and None, got {entry!r}")
+                raise TypeError(f"smap: {label} takes ints and None, got {entry!r}")
         return tree.unflatten([P() if e is None else Along(e, axis_name) for e in entries])
 
     return shard_map(
@@ -197,8 +197,8 @@ def _jitted(options: Options, args: tuple) -> Any:
     leaves, tree = (list(args), None) if not options.has_static else flatten(args)
     static: tuple = ()
     if options.has_static:
-        who = f"shard_map of {options.name}: in_specs"
-        leaf_specs = broadcast_prefix(options.in_specs, tree, who, is_spec)
+        api = f"shard_map of {options.name}: in_specs"
+        leaf_specs = broadcast_prefix(options.in_specs, tree, api, is_spec)
         static = tuple((i, leaves[i]) for i, s in enumerate(leaf_specs) if s is None)
     dynamic = [x for i, x in enumerate(leaves) if all(i != k for k, _ in static)]
     key: tuple = (options.key, tree, static)
@@ -262,7 +262,7 @@ def _as_written(options: Options) -> Any:
 def _call(options: Options, args: tuple) -> Any:
     """Trace the per-device program and bind it."""
     where = mesh, manual, _ = resolve_mesh(options)
-    who = f"shard_map of {options.name}"
+    api = f"shard_map of {options.name}"
     leaves, tree = flatten(args)
     static_only = options.in_specs is None
     specs: list = [None] * len(leaves)
@@ -277,12 +277,12 @@ def _call(options: Options, args: tuple) -> Any:
     for i, x, spec in zip(traced, operands, in_specs, strict=True):
         aval = typeof(x)
         if not isinstance(aval, ShapedArray):
-            raise TypeError(f"{who}: argument leaf {i} is no array: {aval}")
+            raise TypeError(f"{api}: argument leaf {i} is no array: {aval}")
         try:
             local.append(local_aval(aval, spec, "", mesh, manual, options.check_vma))
         except ValueError:
             name = arg_names(options.fun, flatten((args, {}))[1])[i]
-            local_aval(aval, spec, f"{who}: argument {name}", mesh, manual, options.check_vma)
+            local_aval(aval, spec, f"{api}: argument {name}", mesh, manual, options.check_vma)
             raise
     # Explicit axes: the argument's own type must already say what the spec asks.
     check_placed(
@@ -336,8 +336,8 @@ def _call(options: Options, args: tuple) -> Any:
 def _result_specs(options: Options, outs: list, tree: PyTreeDef, where: tuple) -> list:
     """One checked spec for each result."""
     mesh, manual, _ = where
-    who = f"shard_map of {options.name}"
-    flat = broadcast_prefix(options.out_specs, tree, f"{who}: out_specs", is_spec)
+    api = f"shard_map of {options.name}"
+    flat = broadcast_prefix(options.out_specs, tree, f"{api}: out_specs", is_spec)
     names: list[str] = []
 
     def name(i: int) -> str:
@@ -345,25 +345,25 @@ def _result_specs(options: Options, outs: list, tree: PyTreeDef, where: tuple) -
             names.extend(names_in(tree, "result"))
         return names[i]
 
-    def what(i: int, parameter: str = "out_specs") -> str:
-        return f"{who}: {parameter} for {name(i)}"
+    def label(i: int, parameter: str = "out_specs") -> str:
+        return f"{api}: {parameter} for {name(i)}"
 
     for i, (x, spec) in enumerate(zip(outs, flat, strict=True)):
         if isinstance(spec, Along):
-            spec = flat[i] = spec.spec(typeof(x), partial(what, i, "out_axes"))
-        check_spec(spec, partial(what, i), mesh, manual)
+            spec = flat[i] = spec.spec(typeof(x), partial(label, i, "out_axes"))
+        check_spec(spec, partial(label, i), mesh, manual)
         try:
             aval = typeof(x)
         except TypeError as e:
-            raise TypeError(f"{who}: {name(i)} is no array: {e}") from None
+            raise TypeError(f"{api}: {name(i)} is no array: {e}") from None
         if not isinstance(aval, ShapedArray):
             raise TypeError(
-                f"{who}: {name(i)} has type {aval} and cannot leave the devices before it has "
+                f"{api}: {name(i)} has type {aval} and cannot leave the devices before it has "
                 "arrived; call .done() on a future, weft.lax.precv on a token"
             )
         if len(spec) > aval.ndim:
             raise ValueError(
-                f"{who}: {name(i)} of type {aval.str_short()} has rank {aval.ndim}, but its "
+                f"{api}: {name(i)} of type {aval.str_short()} has rank {aval.ndim}, but its "
                 f"out_specs {spec!r} has {len(spec)} entries"
                 + (
                     "; a scalar has no dimension to concatenate: add one with x[None], or use P()"
@@ -372,12 +372,12 @@ def _result_specs(options: Options, outs: list, tree: PyTreeDef, where: tuple) -
                 )
             )
         if options.check_vma:
-            _check_result_type(who, name(i), aval, spec, manual)
+            _check_result_type(api, name(i), aval, spec, manual)
     return flat
 
 
 def _check_result_type(
-    who: str, name: str, aval: ShapedArray, spec: PartitionSpec, manual: tuple
+    api: str, name: str, aval: ShapedArray, spec: PartitionSpec, manual: tuple
 ) -> None:
     """Along axes that the spec does not name, the result must be known to be equal."""
     axes = [a for a in manual if a in aval.mat.varying and a not in spec.used_axes()]
@@ -386,7 +386,7 @@ def _check_result_type(
         listing = ", ".join(map(repr, axes))
         one = names_text(axes)
         raise ValueError(
-            f"{who}: {name} of type {aval.str_short()} varies over mesh axis {listing}, which its "
+            f"{api}: {name} of type {aval.str_short()} varies over mesh axis {listing}, which its "
             f"out_specs {spec!r} does not name: the result would be a different array on each "
             f"device. Name the axis in out_specs to concatenate the parts, make the result equal "
             f"with weft.lax.psum / pmean / pmax(x, {one}), or use check_vma=False if you know that "
@@ -403,7 +403,7 @@ def _check_result_type(
                 else f"name the axis in out_specs: P(..., reduced={{{extra[0]!r}}})"
             )
             raise ValueError(
-                f"{who}: {name} of type {aval.str_short()} is {kind} over mesh axis {extra[0]!r}, "
+                f"{api}: {name} of type {aval.str_short()} is {kind} over mesh axis {extra[0]!r}, "
                 f"but its out_specs is {spec!r}; {remedy}"
             )
     mat = aval.mat
@@ -412,7 +412,7 @@ def _check_result_type(
     ]
     if equal:
         raise ValueError(
-            f"{who}: {name} of type {aval.str_short()} does not vary over mesh axis {equal[0]!r}, "
+            f"{api}: {name} of type {aval.str_short()} does not vary over mesh axis {equal[0]!r}, "
             f"but its out_specs {spec!r} says that it is a sum over it: every device's equal value "
             f"would be added up. Leave the axis out of unreduced; or, to count the value once for "
             f"each device, cast it first: weft.lax.pcast(x, {equal[0]!r}, to='varying')"

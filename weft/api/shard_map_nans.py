@@ -46,9 +46,9 @@ class Site(NamedTuple):
         """Name the equation and the iterations of its loops, from the outermost."""
         counts = iter(iterations)
         where = [
-            f", in {what}{f' {next(counts)}' if what == 'iteration' else ''} of "
+            f", in {region}{f' {next(counts)}' if region == 'iteration' else ''} of "
             f"{e.primitive.name} ({e.source})"
-            for what, e in self.around
+            for region, e in self.around
         ]
         return named(kind, self.eqn) + "".join(reversed(where))
 
@@ -101,8 +101,8 @@ def _sites(closed: ClosedJaxpr, around: tuple = ()) -> list[Site]:
     """Return the equations whose results are looked at, in the order of `_run`'s flags."""
     sites: list[Site] = []
     for eqn in closed.eqns:
-        for what, inner in _inner(eqn):
-            sites += _sites(inner, around if what is None else (*around, (what, eqn)))
+        for region, inner in _inner(eqn):
+            sites += _sites(inner, around if region is None else (*around, (region, eqn)))
         sites += [Site(eqn, around) for v in eqn.outvars if _can_hold(v.aval)]
     return sites
 

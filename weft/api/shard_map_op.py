@@ -405,11 +405,11 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
     def shards(whole: Sequence[Any], specs: Sequence[Any]) -> list:
         return [_shard(a, s, mesh) for a, s in zip(whole, specs, strict=True)]
 
-    for what, inner, whole, specs in (
+    for kind, inner, whole, specs in (
         ("the body", jaxpr.in_avals, avals, params["in_specs"]),
         ("the results of the body", jaxpr.out_avals, outs, params["out_specs"]),
     ):
-        yield what, [(a.shape, a.dtype) for a in inner], shards(whole, specs)
+        yield kind, [(a.shape, a.dtype) for a in inner], shards(whole, specs)
 
 
 def _shard(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh) -> tuple:

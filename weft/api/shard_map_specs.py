@@ -41,15 +41,15 @@ class Along:
     dim: int
     axis: Any
 
-    def spec(self, aval: ShapedArray, what: Callable[[], str]) -> PartitionSpec:
+    def spec(self, aval: ShapedArray, label: Callable[[], str]) -> PartitionSpec:
         if not aval.ndim:
             raise ValueError(
-                f"{what()} is {self.dim}, but {aval.str_short()} is a scalar and has no dimension "
+                f"{label()} is {self.dim}, but {aval.str_short()} is a scalar and has no dimension "
                 "to split; use None, or add one with x[None]"
             )
         if not -aval.ndim <= self.dim < aval.ndim:
             raise ValueError(
-                f"{what()} is {self.dim}, which is out of bounds for {aval.str_short()}; it must "
+                f"{label()} is {self.dim}, which is out of bounds for {aval.str_short()}; it must "
                 f"be at least {-aval.ndim} and less than {aval.ndim}"
             )
         return P(*(None,) * (self.dim % aval.ndim), self.axis)
@@ -64,19 +64,19 @@ def is_spec(x: tuple | PartitionSpec) -> bool:
 
 def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
     """Return the mesh, the axes that become manual (in mesh order), and those that are already."""
-    who = f"shard_map of {options.name}"
+    api = f"shard_map of {options.name}"
     mesh, context = options.mesh, context_mesh()
     if mesh is None:
         mesh = context
         if mesh is None or mesh.empty:
             raise ValueError(
-                f"{who}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
+                f"{api}: there is no mesh; give mesh=..., or set one with weft.set_mesh(mesh)"
             )
     already = frozenset(context.manual_axes) if context is not None else frozenset()
     if context is not None and already and mesh is not context:
         if mesh.shape != context.shape:
             raise ValueError(
-                f"{who}: inside a shard_map over {context!r}, mesh must be that mesh, got "
+                f"{api}: inside a shard_map over {context!r}, mesh must be that mesh, got "
                 f"{mesh!r}; leave mesh out and name the axes with axis_names"
             )
         mesh = context  # whose types say which axes are manual already
@@ -85,12 +85,12 @@ def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
     for name in options.axis_names:
         if name not in mesh.shape:
             raise ValueError(
-                f"{who}: axis_names contains {name!r}, which is not an axis of the mesh; its axes "
+                f"{api}: axis_names contains {name!r}, which is not an axis of the mesh; its axes "
                 f"are {axes_text(mesh)}"
             )
         if name in already:
             raise ValueError(
-                f"{who}: axis {name!r} is already manual here, by an enclosing shard_map; name "
+                f"{api}: axis {name!r} is already manual here, by an enclosing shard_map; name "
                 f"only other axes: {sorted(set(mesh.axis_names) - already, key=str)}"
             )
     manual = tuple(
@@ -98,7 +98,7 @@ def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
     )
     if not manual:
         raise ValueError(
-            f"{who}: all axes of {mesh!r} are already manual, by an enclosing shard_map"
+            f"{api}: all axes of {mesh!r} are already manual, by an enclosing shard_map"
         )
     return mesh, manual, already
 
@@ -106,24 +106,24 @@ def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
 # Specs ----------------------------------------------------------------------------------------
 
 
-def check_spec(spec: PartitionSpec, what: Callable[[], str], mesh: Mesh, manual: tuple) -> None:
+def check_spec(spec: PartitionSpec, label: Callable[[], str], mesh: Mesh, manual: tuple) -> None:
     """Return whether it is a spec over manual axes; `what` names it in the error."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
-            f"{what()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
+            f"{label()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "
             f"{spec!r:.100}"
         )
     if UNCONSTRAINED in spec.partitions:
-        raise ValueError(f"{what()} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
+        raise ValueError(f"{label()} is {spec!r}: shard_map takes no UNCONSTRAINED dimensions")
     for axis in (*(a for axes in spec.axes for a in axes), *spec.unreduced, *spec.reduced):
         if axis not in mesh.shape:
             raise ValueError(
-                f"{what()} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
+                f"{label()} is {spec!r}: {axis!r} is not an axis of the mesh; its axes are "
                 f"{axes_text(mesh)}"
             )
         if axis not in manual:
             raise ValueError(
-                f"{what()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs "
+                f"{label()} is {spec!r}: axis {axis!r} is not manual in this shard_map; specs "
                 "name only "
                 f"manual axes: {', '.join(map(repr, manual))}. Add it to axis_names, or leave "
                 "it out"
@@ -222,7 +222,7 @@ def _target(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> str:
 
 def arg_specs(options: Options, args: tuple, leaves: list, tree: PyTreeDef, where: tuple) -> list:
     mesh, manual, _ = where
-    who = f"shard_map of {options.name}"
+    api = f"shard_map of {options.name}"
 
     def names() -> list[str]:
         return arg_names(options.fun, flatten((args, {}))[1])
@@ -232,24 +232,24 @@ def arg_specs(options: Options, args: tuple, leaves: list, tree: PyTreeDef, wher
         unknown = [a for a in manual if mesh.axis_type(a) is not AxisType.Explicit]
         if unknown:
             raise TypeError(
-                f"{who}: in_specs can be left out over Explicit axes only, whose types tell them, "
+                f"{api}: in_specs can be left out over Explicit axes only, whose types tell them, "
                 f"but mesh axis {names_text(unknown)} is {mesh.axis_type(unknown[0]).name}; give "
                 "in_specs, one P for each argument"
             )
         return [_infer_spec(typeof(x), manual) for x in leaves]
     if isinstance(in_specs, tuple) and len(in_specs) != len(args):
         raise ValueError(
-            f"{who}: in_specs has {len(in_specs)} entries for {len(args)} arguments; give one for "
+            f"{api}: in_specs has {len(in_specs)} entries for {len(args)} arguments; give one for "
             "each positional argument"
         )
 
-    def what(i: int, parameter: str = "in_specs") -> str:
-        return f"{who}: {parameter} for {names()[i]}"
+    def label(i: int, parameter: str = "in_specs") -> str:
+        return f"{api}: {parameter} for {names()[i]}"
 
-    flat = broadcast_prefix(in_specs, tree, f"{who}: in_specs", is_spec)
+    flat = broadcast_prefix(in_specs, tree, f"{api}: in_specs", is_spec)
     for i, spec in enumerate(flat):
         if isinstance(spec, Along):
-            flat[i] = spec.spec(typeof(leaves[i]), partial(what, i, "in_axes"))
+            flat[i] = spec.spec(typeof(leaves[i]), partial(label, i, "in_axes"))
         elif spec is not None:
-            check_spec(spec, partial(what, i), mesh, manual)
+            check_spec(spec, partial(label, i), mesh, manual)
     return flat

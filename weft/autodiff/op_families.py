@@ -91,11 +91,11 @@ def scalar(value: float | int, like: Any) -> np.generic:
 PYTHON_NUMBERS = {bool: ANY, int: NUMBER, float: INEXACT, complex: COMPLEX}
 
 
-def scalar_for(what: str, value: object, aval: ShapedArray) -> np.generic:
+def scalar_for(label: str, value: object, aval: ShapedArray) -> np.generic:
     """Make a Python number a constant of an array's dtype, which must hold its kind of number."""
     if not _ACCEPTS[PYTHON_NUMBERS[value.__class__]](aval.dtype):
         raise TypeError(
-            f"{what} {value!r} does not fit {aval.str_short()}; give a number of its kind"
+            f"{label} {value!r} does not fit {aval.str_short()}; give a number of its kind"
         )
     return aval.dtype.type(value)
 
@@ -326,36 +326,36 @@ def batch_in_front(prim: Callable[[], Primitive], shifted: Callable | None = Non
     return batch
 
 
-def static_ints(name: str, what: str, values: Iterable[SupportsIndex]) -> tuple[int, ...]:
+def static_ints(name: str, label: str, values: Iterable[SupportsIndex]) -> tuple[int, ...]:
     """Return the ints of an argument that shapes depend on; floats are refused, whole ones too."""
     try:
         return tuple([v.__index__() for v in values])
     except JAXTypeError:  # of a traced value
         raise
     except (AttributeError, TypeError):
-        raise TypeError(f"{name}: {what} must consist of static ints, got {values!r}") from None
+        raise TypeError(f"{name}: {label} must consist of static ints, got {values!r}") from None
 
 
-def canonical_axis(axis: Any, ndim: int, what: str = "axis") -> int:
+def canonical_axis(axis: Any, ndim: int, label: str = "axis") -> int:
     """Return a Python int in [0, ndim) from an axis in [-ndim, ndim)."""
     try:
         axis = axis.__index__()
     except JAXTypeError:  # of a traced axis
         raise
     except (AttributeError, TypeError):
-        raise AxisKindError(f"{what} must be an integer, got {axis!r:.60}") from None
+        raise AxisKindError(f"{label} must be an integer, got {axis!r:.60}") from None
     if not -ndim <= axis < ndim:
-        raise AxisError(f"{what} {axis} is out of bounds for an array of rank {ndim}")
+        raise AxisError(f"{label} {axis} is out of bounds for an array of rank {ndim}")
     return axis + ndim if axis < 0 else axis
 
 
-def canonical_axes(axes: object, ndim: int, what: str = "axes") -> tuple[int, ...]:
+def canonical_axes(axes: object, ndim: int, label: str = "axes") -> tuple[int, ...]:
     """Distinct axes in [0, ndim), in the order given; an int or a sequence of them."""
     if axes is None:
         return tuple(range(ndim))
     if not isinstance(axes, Sequence | set | frozenset):
         axes = axes.tolist() if isinstance(axes, np.ndarray) and axes.ndim == 1 else (axes,)
-    result = tuple(canonical_axis(a, ndim, what) for a in axes)
+    result = tuple(canonical_axis(a, ndim, label) for a in axes)
     if len(set(result)) != len(result):
-        raise ArgumentError(f"{what} {tuple(axes)} names a dimension twice")
+        raise ArgumentError(f"{label} {tuple(axes)} names a dimension twice")
     return result

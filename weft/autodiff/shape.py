@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-def check_shape(shape: Any, what: str = "shape") -> Shape:
+def check_shape(shape: Any, label: str = "shape") -> Shape:
     """Return a shape as a tuple of nonnegative Python ints."""
     if isinstance(shape, Sequence | np.ndarray):
         shape = (shape,) if getattr(shape, "ndim", 1) == 0 else shape
@@ -39,10 +39,10 @@ def check_shape(shape: Any, what: str = "shape") -> Shape:
             d = d.__index__()
         except AttributeError:
             raise ArgumentError(
-                f"{what} must consist of integers, got {d!r} of type {type(d).__name__}"
+                f"{label} must consist of integers, got {d!r} of type {type(d).__name__}"
             ) from None
         if d < 0:
-            raise ArgumentError(f"{what} {tuple(shape)} has a negative dimension")
+            raise ArgumentError(f"{label} {tuple(shape)} has a negative dimension")
         result.append(d)
     return tuple(result)
 

@@ -155,9 +155,9 @@ class Bucketed:
                         "must have one size"
                     )
         true = {name: size for name, (size, _) in sizes.items()}
-        what = f"jit of {self.info.name}: dimension"
+        label = f"jit of {self.info.name}: dimension"
         padded = {
-            name: padded_size(self.rules[name], size, f"{what} {name!r}")
+            name: padded_size(self.rules[name], size, f"{label} {name!r}")
             for name, size in true.items()
         }
         return true, padded
@@ -248,12 +248,12 @@ class Bucketed:
         if difference is None:
             return
         eqn = difference[0] or difference[1]
-        what = "its results"
+        label = "its results"
         if eqn is not None:
             at = f" ({eqn.source.short()})" if eqn.source is not None and eqn.source.file else ""
-            what = f"{eqn.primitive.name}{at}"
+            label = f"{eqn.primitive.name}{at}"
         raise BucketError(
-            f"jit of {self.info.name}: it is another program at another size, from {what} on. "
+            f"jit of {self.info.name}: it is another program at another size, from {label} on. "
             "Python that branches or loops on a bucketed size cannot be padded; use weft.lax.cond, "
             "weft.lax.fori_loop or masks, or leave the dimension out of bucket"
         )

@@ -41,7 +41,7 @@ def check_rules(bucket: object, name: str) -> dict[str, Rule]:
     return dict(bucket)
 
 
-def padded_size(rule: Rule, size: int, what: str) -> int:
+def padded_size(rule: Rule, size: int, label: str) -> int:
     """Return a dimension's padded size. NumPy's rules treat 0 and 1 apart: they stay."""
     if size < 2:
         return size
@@ -49,19 +49,19 @@ def padded_size(rule: Rule, size: int, what: str) -> int:
         result = rule(size)
         if type(result) is not int or result < size:
             raise ArgumentError(
-                f"{what}: the bucket of size {size} must be an int of at least {size}, "
+                f"{label}: the bucket of size {size} must be an int of at least {size}, "
                 f"its function gave {result!r}"
             )
         return result
     fitting = [s for s in rule if s >= size]
     if not fitting:
         raise ArgumentError(
-            f"{what}: size {size} exceeds the largest bucket, {max(rule)}; add a larger size"
+            f"{label}: size {size} exceeds the largest bucket, {max(rule)}; add a larger size"
         )
     return min(fitting)
 
 
-def _dims_of(spec: Any, ndim: int, what: str, names: Any) -> Dims:
+def _dims_of(spec: Any, ndim: int, label: str, names: Any) -> Dims:
     """Return the names of the dimensions of an argument with ndim dimensions."""
     if spec is None:
         return (None,) * ndim
@@ -72,7 +72,8 @@ def _dims_of(spec: Any, ndim: int, what: str, names: Any) -> Dims:
         words = [*["_"] * (ndim - len(words) + 1), *words[1:]]
     if len(words) != ndim:
         raise ArgumentError(
-            f"{what}: its shape is given as {spec!r}, of {len(words)} dimensions, but it has {ndim}"
+            f"{label}: its shape is given as {spec!r}, of {len(words)} dimensions, but it has "
+            f"{ndim}"
         )
     return tuple(w if w in names else None for w in words)
 
@@ -133,8 +134,8 @@ class ShapeNames:
         for where, tree in arguments:
             spec = self.spec_of(where)
             label = f"argument {where if isinstance(where, str) else self.label(where)}"
-            who = f"jit of {self.name}: bucket_shapes of {label}"
-            flat = broadcast_prefix(spec, tree, who, lambda x: x is None or isinstance(x, str))
+            api = f"jit of {self.name}: bucket_shapes of {label}"
+            flat = broadcast_prefix(spec, tree, api, lambda x: x is None or isinstance(x, str))
             specs += [(s, label) for s in flat]
         for s, label in specs:
             if not (s is None or isinstance(s, str)):

@@ -138,8 +138,10 @@ def read_manifest(root: Path) -> dict[str, Any]:
     """
     path = root / MANIFEST
     if not path.exists():
-        what = "is no checkpoint (it has no manifest.json)" if root.exists() else "does not exist"
-        raise FileNotFoundError(f"restore: {root} {what}")
+        problem = (
+            "is no checkpoint (it has no manifest.json)" if root.exists() else "does not exist"
+        )
+        raise FileNotFoundError(f"restore: {root} {problem}")
     try:
         content = json.loads(path.read_text("utf-8"))
         digest = content.pop("digest")

@@ -18,38 +18,38 @@ if TYPE_CHECKING:
 _NUMBERS = (bool, int, float, complex)
 
 
-def check_operand(who: str, x: ArrayLike, name: str = "x") -> None:
+def check_operand(api: str, x: ArrayLike, name: str = "x") -> None:
     """Check that an operand's leaves are arrays or numbers, and none is still in flight."""
     try:
         aval = typeof(x)
     except TypeError as error:
         raise TypeError(
-            f"{who}: {name} must be an array, a number, or a pytree of them: {error}"
+            f"{api}: {name} must be an array, a number, or a pytree of them: {error}"
         ) from None
     if isinstance(aval, AsyncType):
         raise TypeError(
-            f"{who}: {name} is a value in flight, of type {aval.str_short()}: {aval.remedy} before "
+            f"{api}: {name} is a value in flight, of type {aval.str_short()}: {aval.remedy} before "
             "it is communicated again"
         )
 
 
-def operand(who: str, x: Any, name: str = "x") -> Any:
+def operand(api: str, x: Any, name: str = "x") -> Any:
     """Return arrays and tracers as they are, Python numbers as arrays of their default dtype."""
     if isinstance(x, _NUMBERS):
         return np.asarray(x, typeof(x).dtype)
-    check_operand(who, x, name)
+    check_operand(api, x, name)
     return x
 
 
-def flag(who: str, name: str, value: bool) -> bool:
+def flag(api: str, name: str, value: bool) -> bool:
     """Return a flag that decides shapes: True or False, known while tracing."""
     if isinstance(value, bool | np.bool_ | int | None):
         return bool(value)
     shown = typeof(value).str_short() if isinstance(value, Tracer) else f"{value!r:.60}"
-    raise TypeError(f"{who}: {name} must be True or False, known while tracing; got {shown}")
+    raise TypeError(f"{api}: {name} must be True or False, known while tracing; got {shown}")
 
 
-def check_index(who: str, what: str, value: int, over: AxisGroup) -> int:
+def check_index(api: str, label: str, value: int, over: AxisGroup) -> int:
     """Return an index of the axis group as a Python int."""
     try:
         index = int(value.__index__())
@@ -57,10 +57,10 @@ def check_index(who: str, what: str, value: int, over: AxisGroup) -> int:
         shown = repr(value)
         if isinstance(value, Tracer):
             shown = f"a traced {typeof(value).str_short()}, which is not known while tracing"
-        raise TypeError(f"{who}: {what} must be an int, got {shown}") from None
+        raise TypeError(f"{api}: {label} must be an int, got {shown}") from None
     if not 0 <= index < over.size:
         raise ValueError(
-            f"{who}: {what} {index} is out of range: axis {names_text(over.names)} has size "
+            f"{api}: {label} {index} is out of range: axis {names_text(over.names)} has size "
             f"{over.size}, its indices are 0 to {over.size - 1}"
         )
     return index

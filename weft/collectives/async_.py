@@ -236,11 +236,11 @@ class _Started:
         return self.parent.process(self.start, args, params)
 
 
-def _say_start(error: Exception, who: str) -> None:
+def _say_start(error: Exception, api: str) -> None:
     """Reword a collective's error for its started form."""
     text = error.args[0] if error.args else None
-    if isinstance(text, str) and text.startswith((f"{who}:", f"{who} ", f"{who}()")):
-        error.args = (f"{who}_start{text[len(who) :]}", *error.args[1:])
+    if isinstance(text, str) and text.startswith((f"{api}:", f"{api} ", f"{api}()")):
+        error.args = (f"{api}_start{text[len(api) :]}", *error.args[1:])
 
 
 def _public(function: Callable, sync: Primitive, example: str, result: str) -> Callable:

@@ -111,10 +111,10 @@ class AsyncType:
         return self.wrap(broadcast_to_dim(self.finish(x), dim, size))
 
 
-def no_keys(who: str, x: ShapedArray) -> None:
+def no_keys(api: str, x: ShapedArray) -> None:
     """Say that values in flight have plain elements."""
     if dtypes.is_extended(x.dtype):
         raise TypeError(
-            f"{who}: a value of type {x.str_short()} cannot be in flight; send the words of the "
+            f"{api}: a value of type {x.str_short()} cannot be in flight; send the words of the "
             "keys, weft.random.key_data(keys), and wrap what arrives with weft.random.wrap_key_data"
         )

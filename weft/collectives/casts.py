@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _tracked(who: str, axis_name: str | tuple) -> tuple:
-    names = axis_names(who, axis_name)
+def _tracked(api: str, axis_name: str | tuple) -> tuple:
+    names = axis_names(api, axis_name)
     return tuple(n for n in names if entry_of(n).tracked)
 
 

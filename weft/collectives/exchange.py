@@ -246,24 +246,24 @@ def all_to_all(
 
 
 def _all_to_all(
-    who: str, x: object, axis_name: object, at: int, to: int, groups: object, tiled: bool
+    api: str, x: object, axis_name: object, at: int, to: int, groups: object, tiled: bool
 ) -> Any:
-    over = axis_group_of(who, axis_name, groups)
-    size = equal_groups(who, over)
-    tiled = flag(who, "tiled", tiled)
-    split_name = "axis" if who == "pswapaxes" else "split_axis"
+    over = axis_group_of(api, axis_name, groups)
+    size = equal_groups(api, over)
+    tiled = flag(api, "tiled", tiled)
+    split_name = "axis" if api == "pswapaxes" else "split_axis"
 
     def leaf_of(leaf: object) -> Any:
-        leaf = operand(who, leaf)
+        leaf = operand(api, leaf)
         aval = typeof(leaf)
         if not aval.ndim:
             raise ValueError(
-                f"{who}: the operand is a scalar and has no dimension to split ({aval.str_short()})"
+                f"{api}: the operand is a scalar and has no dimension to split ({aval.str_short()})"
             )
-        a = canonical_axis(at, aval.ndim, f"{who}: {split_name}")
-        b = canonical_axis(to, aval.ndim, f"{who}: concat_axis")
-        check_divides(who, split_name, aval, a, over, size, tiled)
-        leaf = varying_operand(who, leaf, over)
+        a = canonical_axis(at, aval.ndim, f"{api}: {split_name}")
+        b = canonical_axis(to, aval.ndim, f"{api}: concat_axis")
+        check_divides(api, split_name, aval, a, over, size, tiled)
+        leaf = varying_operand(api, leaf, over)
         return all_to_all_p.bind(leaf, over=over, split=a, concat=b, tiled=tiled)
 
     return leaf_of(x) if isinstance(x, Tracer) else tree_map(leaf_of, x)

@@ -163,10 +163,10 @@ pmax_p = _extremum_op("pmax", "stablehlo.maximum", reduce_max, lowest)
 pmin_p = _extremum_op("pmin", "stablehlo.minimum", reduce_min, highest)
 
 
-def _check_ordered(who: str, aval: ShapedArray) -> None:
+def _check_ordered(api: str, aval: ShapedArray) -> None:
     if dtypes.is_complex(aval.dtype) or dtypes.is_extended(aval.dtype):
         raise TypeError(
-            f"{who} needs ordered values, but the operand has type {aval.str_short()}"
+            f"{api} needs ordered values, but the operand has type {aval.str_short()}"
             + (
                 "; reduce its absolute value or real part"
                 if dtypes.is_complex(aval.dtype)
@@ -175,8 +175,8 @@ def _check_ordered(who: str, aval: ShapedArray) -> None:
         )
 
 
-def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
-    who = prim.name
+def _extremum(prim: Primitive, local: Callable, extremum: str) -> Callable:
+    api = prim.name
 
     def reduce(
         x: ArrayLike,
@@ -184,28 +184,28 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
         *,
         axis_index_groups: object = None,
     ) -> Any:
-        names, positional = split_axes(who, axis_name, axis_index_groups)
-        over = axis_group_of(who, names, axis_index_groups) if names else None
+        names, positional = split_axes(api, axis_name, axis_index_groups)
+        over = axis_group_of(api, names, axis_index_groups) if names else None
 
         def leaf_of(leaf: ArrayLike) -> Any:
-            check_operand(who, leaf)
-            _check_ordered(who, typeof(leaf))
-            dims = dimensions(who, positional, leaf)
+            check_operand(api, leaf)
+            _check_ordered(api, typeof(leaf))
+            dims = dimensions(api, positional, leaf)
             # A value that is no tracer is equal on all devices.
             if over is None or not isinstance(leaf, Tracer):
                 if over is not None:
-                    check_varies(who, leaf, over)
+                    check_varies(api, leaf, over)
                 return local(leaf, dims) if dims else leaf
-            return prim.bind(varying_operand(who, leaf, over), over=over, dims=dims)
+            return prim.bind(varying_operand(api, leaf, over), over=over, dims=dims)
 
         return tree_map(leaf_of, x)
 
-    reduce.__name__ = reduce.__qualname__ = who
-    reduce.__doc__ = f"""Return the {what} over the devices along named axes; pytrees leaf by leaf.
+    reduce.__name__ = reduce.__qualname__ = api
+    reduce.__doc__ = f"""Return the {extremum} over the devices along named axes, leaf by leaf.
 
     x: arrays of real numbers or booleans. axis_name: an axis, or a tuple of axes; ints among them
     are array dimensions. axis_index_groups: lists of indices that are reduced separately.
-    The derivative is shared among the devices that attain the {what}.
+    The derivative is shared among the devices that attain the {extremum}.
 
     Type: varying → invarying; with groups, varying → varying.
 
@@ -215,8 +215,8 @@ def _extremum(prim: Primitive, local: Callable, what: str) -> Callable:
     Source: StableHLO specification, `all_reduce`.
 
     >>> import weft
-    >>> weft.vmap(lambda x: weft.lax.{who}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
-    Array([{", ".join(["3" if who == "pmax" else "1"] * 3)}], dtype=int32)
+    >>> weft.vmap(lambda x: weft.lax.{api}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
+    Array([{", ".join(["3" if api == "pmax" else "1"] * 3)}], dtype=int32)
     """
     return reduce
 
@@ -225,32 +225,30 @@ pmax = _extremum(pmax_p, reduce_max, "maximum")
 pmin = _extremum(pmin_p, reduce_min, "minimum")
 
 
-def _arg_extremum(who: str, extremum: Callable, what: str) -> Callable:
+def _arg_extremum(api: str, extremum: Callable, kind: str) -> Callable:
     def arg(x: object, axis_name: object) -> Any:
-        over = axis_group_of(
-            who, axis_name
-        )  # raises for names that are not in scope, or twice there
+        over = axis_group_of(api, axis_name)  # raises for names not in scope, or twice there
 
         def leaf_of(leaf: Any) -> Any:
-            check_operand(who, leaf)
-            check_varies(who, leaf, over)
+            check_operand(api, leaf)
+            check_varies(api, leaf, over)
             return _index_of(leaf, axis_name, extremum)
 
         return tree_map(leaf_of, x)
 
-    arg.__name__ = arg.__qualname__ = who
-    arg.__doc__ = f"""Return the index along named axes of the device with the {what}, int32.
+    arg.__name__ = arg.__qualname__ = api
+    arg.__doc__ = f"""Return the index along named axes of the device with the {kind}, int32.
 
     x: arrays of real numbers, pytrees leaf by leaf. Of equal values, the lowest index counts, and
-    NaNs come before numbers, as in numpy.{who[1:]}. axis_name: an axis, or a tuple of axes, whose
+    NaNs come before numbers, as in numpy.{api[1:]}. axis_name: an axis, or a tuple of axes, whose
     index is that of `axis_index`: the first is the major one. The derivative is zero.
 
     Raises:
       NameError: an axis is not in scope. TypeError: complex values.
 
     >>> import weft
-    >>> weft.vmap(lambda x: weft.lax.{who}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
-    Array([{", ".join(["0" if who == "pargmax" else "1"] * 3)}], dtype=int32)
+    >>> weft.vmap(lambda x: weft.lax.{api}(x, "i"), axis_name="i")(weft.numpy.array([3, 1, 2]))
+    Array([{", ".join(["0" if api == "pargmax" else "1"] * 3)}], dtype=int32)
     """
     return arg
 

@@ -131,7 +131,7 @@ def named_axes(params: dict[str, Any]) -> tuple:
 # From the user's arguments ------------------------------------------------------------------
 
 
-def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
+def axis_group_of(api: str, axis_name: Any, groups: object = None) -> AxisGroup:
     """Return the axis group that a public function's `axis_name` and `axis_index_groups` name."""
     if groups is None and axis_name.__class__ is str:
         entry = state.axes.get(axis_name)
@@ -142,15 +142,15 @@ def axis_group_of(who: str, axis_name: Any, groups: object = None) -> AxisGroup:
                 tracked: tuple = names if entry.tracked else ()
                 axis_group = entry.axis_group = AxisGroup(names, (entry.size,), None, tracked)
             return axis_group
-    names = axis_names(who, axis_name)
+    names = axis_names(api, axis_name)
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise AxisNameError(f"{who}: axis_name {axis_name!r} names axis {name!r} twice")
+            raise AxisNameError(f"{api}: axis_name {axis_name!r} names axis {name!r} twice")
     entries = [entry_of(name) for name in names]
     sizes = tuple(e.size for e in entries)
     tracked = tuple(e.name for e in entries if e.tracked)
     if groups is not None:
-        groups = check_groups(who, names, math.prod(sizes), groups)
+        groups = check_groups(api, names, math.prod(sizes), groups)
     return AxisGroup(names, sizes, groups, tracked)
 
 
@@ -172,35 +172,35 @@ def entry_of(name: str) -> AxisEntry:
         ) from None
 
 
-def axis_names(who: str, axis_name: str | tuple) -> tuple:
+def axis_names(api: str, axis_name: str | tuple) -> tuple:
     """One name or a sequence of names, as a tuple."""
     if isinstance(axis_name, set | frozenset):
         raise AxisNameError(
-            f"{who}: axis_name must be a name or a tuple of names, not a set: their order gives "
+            f"{api}: axis_name must be a name or a tuple of names, not a set: their order gives "
             f"the order of the devices; got {axis_name!r}"
         )
     names = tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
     for name in names:
         if name is None:
-            raise AxisNameError(f"{who}: axis_name must be the name of an axis, got {axis_name!r}")
+            raise AxisNameError(f"{api}: axis_name must be the name of an axis, got {axis_name!r}")
         try:
             hash(name)
         except TypeError:
             raise AxisNameError(
-                f"{who}: axis_name must be a name or a tuple of names, got {axis_name!r:.100}; a "
+                f"{api}: axis_name must be a name or a tuple of names, got {axis_name!r:.100}; a "
                 "name is hashable, usually a string"
             ) from None
     return names
 
 
-def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | None:
+def check_groups(api: str, names: tuple, size: int, groups: Any) -> Groups | None:
     """axis_index_groups as tuples; they must contain every index of the axis exactly once."""
     axis = names_text(names)
     try:
         result = tuple(tuple(int(i.__index__()) for i in g) for g in listed(groups))
     except (TypeError, AttributeError):
         raise TypeError(
-            f"{who}: axis_index_groups must be a list of lists of ints, got {groups!r}"
+            f"{api}: axis_index_groups must be a list of lists of ints, got {groups!r}"
         ) from None
     flat = [i for g in result for i in g]
     if sorted(flat) != list(range(size)) or not all(result):
@@ -208,8 +208,8 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
         repeated = sorted({i for i in flat if flat.count(i) > 1})
         outside = sorted({i for i in flat if not 0 <= i < size})
         faults = [
-            f"{what} {', '.join(map(str, indices))}"
-            for what, indices in (
+            f"{label} {', '.join(map(str, indices))}"
+            for label, indices in (
                 ("missing", missing),
                 ("repeated", repeated),
                 ("out of range", outside),
@@ -219,7 +219,7 @@ def check_groups(who: str, names: tuple, size: int, groups: Any) -> Groups | Non
         if not all(result):
             faults.append("an empty group")
         raise ValueError(
-            f"{who}: axis_index_groups {[list(g) for g in result]} must contain every index of "
+            f"{api}: axis_index_groups {[list(g) for g in result]} must contain every index of "
             f"axis {axis} (size {size}) exactly once; {'; '.join(faults)}"
         )
     return None if result == (tuple(range(size)),) else result
@@ -232,12 +232,12 @@ def listed(x: Sequence) -> Any:
     return np.asarray(x).tolist()
 
 
-def equal_groups(who: str, axis_group: AxisGroup) -> int:
+def equal_groups(api: str, axis_group: AxisGroup) -> int:
     """Return the size of the groups, for collectives whose result's shape depends on it."""
     if axis_group.group_size is None:
         sizes = [len(g) for g in axis_group.all_groups]
         raise ValueError(
-            f"{who}: axis_index_groups must have equal sizes, because the result's shape "
+            f"{api}: axis_index_groups must have equal sizes, because the result's shape "
             "depends on "
             f"them; got groups of sizes {sizes}. Use equal groups (psum, pmax and pmin take "
             "unequal ones)"
@@ -367,7 +367,7 @@ def byte_wise(name: str) -> Callable[[Callable], Callable]:
     return wrap
 
 
-def needs_shardy(ctx: RuleContext, who: str) -> None:
+def needs_shardy(ctx: RuleContext, api: str) -> None:
     """Refuse what XLA's partitioner cannot do or crashes on (quirks.GSPMD_COLLECTIVES)."""
     module = ctx.module
     if module.use_shardy or module.mesh is None:
@@ -375,7 +375,7 @@ def needs_shardy(ctx: RuleContext, who: str) -> None:
     free = [n for n, size in module.mesh.shape.items() if size > 1 and n not in module.manual_axes]
     if free:
         raise ValueError(
-            f"{who} inside a shard_map that leaves mesh axes {', '.join(map(repr, free))} to the "
+            f"{api} inside a shard_map that leaves mesh axes {', '.join(map(repr, free))} to the "
             "partitioner needs Shardy; set weft.config.use_shardy = True, or make all axes manual"
         )
 

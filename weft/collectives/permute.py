@@ -170,23 +170,23 @@ ppermute_p = moving(
 )
 
 
-def check_perm(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
+def check_perm(api: str, perm: Sequence, over: AxisGroup) -> Pairs:
     """(source, target) pairs, each device at most once a source and at most once a target."""
     try:
         pairs = [(a, b) for a, b in perm]
     except (TypeError, ValueError):  # no sequence, or not of pairs
         raise TypeError(
-            f"{who}: perm must be a sequence of (source, target) pairs, got {perm!r:.200}"
+            f"{api}: perm must be a sequence of (source, target) pairs, got {perm!r:.200}"
         ) from None
     result = tuple(
-        (check_index(who, "source", a, over), check_index(who, "target", b, over)) for a, b in pairs
+        (check_index(api, "source", a, over), check_index(api, "target", b, over)) for a, b in pairs
     )
-    for k, what in ((0, "source"), (1, "target")):
+    for k, end in ((0, "source"), (1, "target")):
         indices = [pair[k] for pair in result]
         if len(set(indices)) != len(indices):
             twice = next(i for i in indices if indices.count(i) > 1)
             raise ValueError(
-                f"{who}: perm {list(result)!r:.300} is not a permutation: {twice} is a {what} "
+                f"{api}: perm {list(result)!r:.300} is not a permutation: {twice} is a {end} "
                 f"twice; every device sends to at most one and receives from at most one"
             )
     return result
@@ -196,19 +196,19 @@ _MOST_CHECKED = 1024
 _checked: dict[Any, Pairs] = clearable({})
 
 
-def _pairs(who: str, perm: Sequence, over: AxisGroup) -> Pairs:
+def _pairs(api: str, perm: Sequence, over: AxisGroup) -> Pairs:
     """`check_perm`, made once for each permutation."""
     perm = listed(perm)
     try:
         pairs = tuple(map(tuple, perm))
         cached = _checked.get((over, pairs))
     except TypeError:
-        return check_perm(who, perm, over)
+        return check_perm(api, perm, over)
     if cached is not None and not all(type(i) is int for pair in pairs for i in pair):
-        return check_perm(who, pairs, over)  # 1.0 is found as 1
+        return check_perm(api, pairs, over)  # 1.0 is found as 1
     if cached is None:
         make_room(_checked, _MOST_CHECKED)
-        cached = _checked[over, pairs] = check_perm(who, pairs, over)
+        cached = _checked[over, pairs] = check_perm(api, pairs, over)
     return cached
 
 
@@ -236,12 +236,12 @@ def ppermute(x: ArrayLike, axis_name: object, perm: Sequence[tuple[int, int]]) -
     return _permuted("ppermute", x, over, _pairs("ppermute", perm, over))
 
 
-def _permuted(who: str, x: object, over: AxisGroup, perm: Pairs) -> Any:
+def _permuted(api: str, x: object, over: AxisGroup, perm: Pairs) -> Any:
     if isinstance(x, Tracer) and x.aval.__class__ is ShapedArray:
-        return ppermute_p.bind(varying_operand(who, x, over), over=over, perm=perm)
+        return ppermute_p.bind(varying_operand(api, x, over), over=over, perm=perm)
     return tree_map(
         lambda leaf: ppermute_p.bind(
-            varying_operand(who, operand(who, leaf), over), over=over, perm=perm
+            varying_operand(api, operand(api, leaf), over), over=over, perm=perm
         ),
         x,
     )

@@ -313,16 +313,16 @@ def ragged_all_to_all(
     Array([[1, 3, 0, 0],
            [2, 2, 4, 0]], dtype=int32)
     """
-    who = "ragged_all_to_all"
-    over = axis_group_of(who, axis_name, axis_index_groups)
-    size = equal_groups(who, over)
-    arrays = [arguments.operand(who, x, n) for x, n in ((operand, "operand"), (output, "output"))]
+    api = "ragged_all_to_all"
+    over = axis_group_of(api, axis_name, axis_index_groups)
+    size = equal_groups(api, over)
+    arrays = [arguments.operand(api, x, n) for x, n in ((operand, "operand"), (output, "output"))]
     vectors = (input_offsets, send_sizes, output_offsets, recv_sizes)
-    indices = [arguments.operand(who, x, n) for x, n in zip(vectors, INDICES, strict=True)]
-    _check(who, arrays, indices, size, over)
+    indices = [arguments.operand(api, x, n) for x, n in zip(vectors, INDICES, strict=True)]
+    _check(api, arrays, indices, size, over)
 
     indices = [convert(x, dtypes.int32) for x in indices]
-    check_varies(who, arrays[0], over)
+    check_varies(api, arrays[0], over)
     typed = [varying_over(x, over.tracked) for x in (*arrays, *indices)]
     varying = frozenset().union(*(typeof(x).mat.varying for x in typed))
     typed = [varying_over(x, tuple(sorted(varying, key=str))) for x in typed]
@@ -330,17 +330,17 @@ def ragged_all_to_all(
 
 
 def _check(
-    who: str, arrays: Sequence[Any], indices: Sequence[Any], size: int, over: AxisGroup
+    api: str, arrays: Sequence[Any], indices: Sequence[Any], size: int, over: AxisGroup
 ) -> None:
     operand, output = (typeof(x) for x in arrays)
     if not operand.ndim or not output.ndim:
         raise ValueError(
-            f"{who}: operand and output must have rows (rank 1 at least), got "
+            f"{api}: operand and output must have rows (rank 1 at least), got "
             f"{operand.str_short()} and {output.str_short()}"
         )
     if operand.dtype != output.dtype or operand.shape[1:] != output.shape[1:]:
         raise ArgumentError(
-            f"{who}: operand and output must have one dtype and equal dimensions after the first, "
+            f"{api}: operand and output must have one dtype and equal dimensions after the first, "
             f"got {operand.str_short()} and {output.str_short()}"
         )
     lengths = []
@@ -348,20 +348,20 @@ def _check(
         aval = typeof(x)
         if not dtypes.is_integer(aval.dtype):
             raise ArgumentError(
-                f"{who}: {name} must be integers, got {aval.str_short()}; convert it with "
+                f"{api}: {name} must be integers, got {aval.str_short()}; convert it with "
                 ".astype('int32')"
             )
         if aval.ndim != 1 or not aval.shape[0]:
             raise ValueError(
-                f"{who}: {name} must be a vector with an entry for each slice, got "
+                f"{api}: {name} must be a vector with an entry for each slice, got "
                 f"{aval.str_short()}"
             )
         lengths.append(aval.shape[0])
     if len(set(lengths)) > 1:
         listing = ", ".join(f"{n} has {k}" for n, k in zip(INDICES, lengths, strict=True))
-        raise ValueError(f"{who}: the four index vectors must have one length, but {listing}")
+        raise ValueError(f"{api}: the four index vectors must have one length, but {listing}")
     if lengths[0] % size:
         raise ValueError(
-            f"{who}: the index vectors have length {lengths[0]}, which is not a multiple of the "
+            f"{api}: the index vectors have length {lengths[0]}, which is not a multiple of the "
             f"{size} devices along axis {names_text(over.names)}; give each device as many slices"
         )

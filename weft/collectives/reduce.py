@@ -189,26 +189,26 @@ def psum_over_axes(x: ArrayLike, axes: tuple, sizes: tuple[int, ...]) -> Any:
 # Public functions -----------------------------------------------------------------------------
 
 
-def split_axes(who: str, axis_name: Any, groups: object) -> tuple[Any, tuple]:
+def split_axes(api: str, axis_name: Any, groups: object) -> tuple[Any, tuple]:
     """Return the named axes among those a caller gave, and the positional ones."""
     if axis_name.__class__ is str:
         return axis_name, ()
-    names = axis_names(who, axis_name)
+    names = axis_names(api, axis_name)
     positional = tuple(n for n in names if isinstance(n, int) and not isinstance(n, bool))
     if not positional:
         return names, ()
     if groups is not None:
         raise ValueError(
-            f"{who}: axis_index_groups cannot be combined with positional axes, got axis_name "
+            f"{api}: axis_index_groups cannot be combined with positional axes, got axis_name "
             f"{axis_name!r}; reduce over the positional axes in a call of their own"
         )
     return tuple(n for n in names if n not in positional), positional
 
 
-def dimensions(who: str, positional: tuple, x: ArrayLike) -> tuple[int, ...]:
+def dimensions(api: str, positional: tuple, x: ArrayLike) -> tuple[int, ...]:
     """Return the array dimensions that positional axes name."""
     ndim = typeof(x).ndim
-    return tuple(canonical_axis(a, ndim, f"{who}: positional axis") for a in positional)
+    return tuple(canonical_axis(a, ndim, f"{api}: positional axis") for a in positional)
 
 
 def _sum_positional(x: ArrayLike, positional: tuple) -> Any:
@@ -247,27 +247,27 @@ def psum(x: ArrayLike, axis_name: object, *, axis_index_groups: object = None) -
     return tree_map(lambda leaf: _psum_leaf(leaf, over, positional), x)
 
 
-def _psum_leaf(x: ArrayLike, over: AxisGroup, positional: tuple, who: str = "psum") -> Any:
+def _psum_leaf(x: ArrayLike, over: AxisGroup, positional: tuple, api: str = "psum") -> Any:
     if not isinstance(x, Tracer):
-        check_operand(who, x)
-        check_varies(who, x, over)
+        check_operand(api, x)
+        check_varies(api, x, over)
         return _psum_constant(x, over, positional)
     aval = typeof(x)
     if aval.__class__ is not ShapedArray:
-        check_operand(who, x)
+        check_operand(api, x)
     dtype = aval.dtype
     if dtypes.is_bool(dtype):
         x = convert(x, dtypes.int32)
     elif dtypes.is_extended(dtype):  # here, because vmap of the axis never asks psum itself
         check_kind("psum", dtype, NUMBER)
     x = _sum_positional(x, positional)
-    return psum_p.bind(summand(who, x, over), over=over)
+    return psum_p.bind(summand(api, x, over), over=over)
 
 
-def summand(who: str, x: ArrayLike, over: AxisGroup) -> Any:
+def summand(api: str, x: ArrayLike, over: AxisGroup) -> Any:
     """Return the operand of a sum: invarying values are promoted, mixed states refused."""
-    if over.tracked and state_over(who, typeof(x), over.tracked) == INVARYING:
-        check_varies(who, x, over)
+    if over.tracked and state_over(api, typeof(x), over.tracked) == INVARYING:
+        check_varies(api, x, over)
         return as_state(x, over.tracked, VARYING)
     return x
 

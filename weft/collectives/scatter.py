@@ -197,25 +197,25 @@ def counted(x: ArrayLike) -> Any:
 
 
 def check_divides(
-    who: str, what: str, aval: ShapedArray, dim: int, over: AxisGroup, size: int, tiled: bool
+    api: str, label: str, aval: ShapedArray, dim: int, over: AxisGroup, size: int, tiled: bool
 ) -> None:
     """Return whether the dimension can be split among the devices of a group."""
     n = aval.shape[dim]
-    dimension = f"{what}={dim} of the operand {aval.str_short()} has size {n}"
+    dimension = f"{label}={dim} of the operand {aval.str_short()} has size {n}"
     among = f"axis {names_text(over.names)} has {size} devices" + (
         " in a group" if over.groups is not None else ""
     )
     if tiled and not size:
-        raise ValueError(f"{who}: {dimension}, but {among}: there are none to split it among")
+        raise ValueError(f"{api}: {dimension}, but {among}: there are none to split it among")
     if tiled and n % size:
         raise ValueError(
-            f"{who}: {dimension}, which does not divide among them: {among}. Pad it to "
+            f"{api}: {dimension}, which does not divide among them: {among}. Pad it to "
             f"{-(-n // size) * size}"
         )
     if not tiled and n != size:
-        if who == "pswapaxes":
-            raise ValueError(f"{who}: {dimension}, but {among}; they must be equal to be exchanged")
+        if api == "pswapaxes":
+            raise ValueError(f"{api}: {dimension}, but {among}; they must be equal to be exchanged")
         raise ValueError(
-            f"{who}: {dimension}, but {among}; with tiled=False they must be equal"
+            f"{api}: {dimension}, but {among}; with tiled=False they must be equal"
             + ("; use tiled=True to split the dimension into equal parts" if n % size == 0 else "")
         )

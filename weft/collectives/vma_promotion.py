@@ -39,15 +39,15 @@ _MEANS = {
 _NUMBERS = (bool, int, float, complex)
 
 
-def varying_operand(who: str, x: Any, over: AxisGroup) -> Any:
+def varying_operand(api: str, x: Any, over: AxisGroup) -> Any:
     """Return the operand of the public collective `who`, varying along all tracked axes."""
     promoted = varying_over(x, over.tracked)
     if promoted is not x:
-        check_varies(who, x, over)
+        check_varies(api, x, over)
     return promoted
 
 
-def check_varies(who: str, x: ArrayLike, over: AxisGroup) -> None:
+def check_varies(api: str, x: ArrayLike, over: AxisGroup) -> None:
     """Raise if `varying_promotion` is 'error' and the operand is equal along a tracked axis.
 
     Python numbers are welcome: `psum(1, axis)` is a way to write the size of an axis.
@@ -61,10 +61,10 @@ def check_varies(who: str, x: ArrayLike, over: AxisGroup) -> None:
     axes, size = names_text(equal), over.only(equal).size
     where = made_at(x) if isinstance(x, Tracer) else "a constant"
     means = ""
-    if over.groups is None and len(equal) == len(over.names) and who in _MEANS:
-        means = "; " + _MEANS[who].format(size=size, axes=axes)
+    if over.groups is None and len(equal) == len(over.names) and api in _MEANS:
+        means = "; " + _MEANS[api].format(size=size, axes=axes)
     raise ValueError(
-        f"{who} over {names_text(over.names)}: the operand of type {aval.str_short()}, {where}, "
+        f"{api} over {names_text(over.names)}: the operand of type {aval.str_short()}, {where}, "
         f"does not vary along {axes}: all {size} devices hold the same value{means}. If it is "
         f"meant to, cast it with weft.lax.pcast(x, {axes}, to='varying'). "
         "(varying_promotion='error' asks to be told.)"

@@ -55,10 +55,10 @@ class Cell:
         trace = state.trace
         while trace is not self.home:
             if getattr(value, "_trace", None) is trace:
-                what, how = _LEAKS.get(type(trace).__name__, _LEAKS["JVPTrace"])
+                operation, how = _LEAKS.get(type(trace).__name__, _LEAKS["JVPTrace"])
                 raise TypeError(
-                    f"a {what} value is written to a {self.aval.str_short()} that was made outside "
-                    f"of the {what} function; make the ref inside it, {how}"
+                    f"a {operation} value is written to a {self.aval.str_short()} that was made "
+                    f"outside of the {operation} function; make the ref inside it, {how}"
                 )
             trace = trace.parent
         sharding = self.aval.inner.sharding

@@ -50,15 +50,15 @@ def _at(jaxpr: Jaxpr, eqn: Eqn | None) -> str:
     return f"{jaxpr.debug}" + (f": {eqn.primitive.name} ({eqn.source})" if eqn is not None else "")
 
 
-def _check_reads(jaxpr: Jaxpr, atoms: list, defined: set, what: str, eqn: Eqn | None) -> None:
+def _check_reads(jaxpr: Jaxpr, atoms: list, defined: set, label: str, eqn: Eqn | None) -> None:
     for i, v in enumerate(atoms):
         if isinstance(v, Var) and v not in defined:
             raise JaxprTypeError(
-                f"{_at(jaxpr, eqn)}: operand {i} of {what} is a variable of type "
+                f"{_at(jaxpr, eqn)}: operand {i} of {label} is a variable of type "
                 f"{v.aval.str_short()} that nothing has made"
             )
         if not isinstance(v, Var | Literal):
-            raise JaxprTypeError(f"{_at(jaxpr, eqn)}: operand {i} of {what} is {v!r}")
+            raise JaxprTypeError(f"{_at(jaxpr, eqn)}: operand {i} of {label} is {v!r}")
 
 
 def _check_types(jaxpr: Jaxpr, eqn: Eqn) -> None:
@@ -95,13 +95,13 @@ def _check_inner(jaxpr: Jaxpr, eqn: Eqn) -> None:
             ("the program inside", called.in_avals, operands),
             ("the results of the program inside", called.out_avals, results),
         )
-    for what, has, must in matches:
+    for kind, has, must in matches:
         if len(has) != len(must):
-            raise JaxprTypeError(f"{_at(jaxpr, eqn)}: {what}: {len(has)} values, not {len(must)}")
+            raise JaxprTypeError(f"{_at(jaxpr, eqn)}: {kind}: {len(has)} values, not {len(must)}")
         for i, (a, b) in enumerate(zip(has, must, strict=True)):
             if not _replaces(a, b):
                 raise JaxprTypeError(
-                    f"{_at(jaxpr, eqn)}: {what}: value {i} has type {_text(a)}, the equation "
+                    f"{_at(jaxpr, eqn)}: {kind}: value {i} has type {_text(a)}, the equation "
                     f"has {_text(b)}"
                 )
 

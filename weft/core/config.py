@@ -152,11 +152,11 @@ class Option:
     def __name__(self) -> str:
         return self.name
 
-    def checked(self, value: bool | int | str | None, what: str) -> Any:
+    def checked(self, value: bool | int | str | None, label: str) -> Any:
         try:
             return self.check(value)
         except (ValueError, TypeError) as error:
-            raise ArgumentError(f"{what}: invalid value {value!r} ({error})") from None
+            raise ArgumentError(f"{label}: invalid value {value!r} ({error})") from None
 
     def set_global(self, value: bool | int | str | None) -> None:
         value = self.checked(value, f"config option {self.name}")

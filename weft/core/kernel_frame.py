@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 class Frame:
     """The kernel being traced, to which program_id, axis names and semaphores refer."""
 
-    __slots__ = ("asked", "extents", "grid", "ids", "mesh", "meshes", "what")
+    __slots__ = ("asked", "extents", "grid", "ids", "label", "mesh", "meshes")
 
     def __init__(
-        self, what: str, grid: tuple[int, ...], mesh: Mesh | None = None, meshes: tuple = ()
+        self, title: str, grid: tuple[int, ...], mesh: Mesh | None = None, meshes: tuple = ()
     ):
         self.asked: set[int] = set()  # grid axes that the kernel looks at
         self.extents: dict[int, Any] = {}  # refs of what is known when the kernel runs
         self.ids: tuple | None = None  # the point, of a grid inside of the kernel
-        self.what = what
+        self.label = title
         self.grid = grid
         self.mesh = mesh
         self.meshes = meshes
@@ -68,7 +68,7 @@ def nested_grid(ids: tuple, grid: tuple) -> Iterator[None]:
     """Inside, the grid of the kernel being traced is another one, at a point of it."""
     before = _stack.frame
     assert before is not None
-    frame = Frame(before.what, grid, before.mesh, before.meshes)
+    frame = Frame(before.label, grid, before.mesh, before.meshes)
     frame.ids = ids
     _stack.frame = frame
     try:
@@ -77,12 +77,12 @@ def nested_grid(ids: tuple, grid: tuple) -> Iterator[None]:
         _stack.frame = before
 
 
-def current_frame(who: str) -> Frame:
+def current_frame(api: str) -> Frame:
     """Return the kernel being traced; raises outside of one."""
     frame = _stack.frame
     if frame is None or not isinstance(_root(state.trace), StagingTrace):
         raise RuntimeError(
-            f"{who} is used outside of a kernel; call it in a function given to pallas_call, "
+            f"{api} is used outside of a kernel; call it in a function given to pallas_call, "
             "mpmd_map or kernel"
         )
     return frame

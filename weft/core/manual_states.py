@@ -71,7 +71,7 @@ _REMEDY = {
 }
 
 
-def state_over(who: str, aval: ShapedArray, axes: tuple) -> str:
+def state_over(api: str, aval: ShapedArray, axes: tuple) -> str:
     """Return the one state that the value has along all the axes; they must agree."""
     mat = aval.mat
     if not mat.unreduced and not mat.reduced:
@@ -92,7 +92,7 @@ def state_over(who: str, aval: ShapedArray, axes: tuple) -> str:
                 f"each device, or leave {equal} out"
             )
         raise ValueError(
-            f"{who}: the operand of type {aval.str_short()} is {listing}; one call takes axes in "
+            f"{api}: the operand of type {aval.str_short()} is {listing}; one call takes axes in "
             f"one state: {remedy}"
         )
     return next(iter(states.values()))
@@ -107,36 +107,36 @@ def moved(mat: Mat, axes: tuple, after: str) -> Mat:
     return Mat(**sets)
 
 
-def check_state(who: str, aval: ShapedArray, axes: tuple, accepted: set[str]) -> str:
+def check_state(api: str, aval: ShapedArray, axes: tuple, accepted: set[str]) -> str:
     """Return the value's state along the axes, which must be one that the op accepts."""
-    state = state_over(who, aval, axes)
+    state = state_over(api, aval, axes)
     if state not in accepted:
         raise ValueError(
-            f"{who} over {names_text(axes)}: the operand of type {aval.str_short()} is {state} "
-            f"along the axis, but {who} takes {' or '.join(sorted(accepted))} values; "
+            f"{api} over {names_text(axes)}: the operand of type {aval.str_short()} is {state} "
+            f"along the axis, but {api} takes {' or '.join(sorted(accepted))} values; "
             + _REMEDY[state].format(axes=names_text(axes))
         )
     return state
 
 
-def result_mat(who: str, x: ShapedArray, over: AxisGroup, after: str) -> Mat:
+def result_mat(api: str, x: ShapedArray, over: AxisGroup, after: str) -> Mat:
     """Return the type of a collective's result: the named axes change state by the table."""
     if over.groups is None:
         if over.tracked:
-            before = check_state(who, x, over.tracked, ACCEPTED[who])
-            if (who, before, after) not in ALLOWED:
+            before = check_state(api, x, over.tracked, ACCEPTED[api])
+            if (api, before, after) not in ALLOWED:
                 raise ValueError(
-                    f"{who} over {names_text(over.tracked)} takes no {before} value to {after}; "
+                    f"{api} over {names_text(over.tracked)} takes no {before} value to {after}; "
                     f"the operand has type {x.str_short()}"
                 )
             return moved(x.mat, over.tracked, after)
     elif over.tracked:
-        check_state(who, x, over.tracked, {VARYING})
+        check_state(api, x, over.tracked, {VARYING})
     return x.mat
 
 
 def result_type(
-    who: str, x: ShapedArray, shape: Sequence[int], origin: Sequence[int | None], mat: Mat
+    api: str, x: ShapedArray, shape: Sequence[int], origin: Sequence[int | None], mat: Mat
 ) -> ShapedArray:
     """Return a result's type whose dimension d is the operand's dimension origin[d], or a new one.
 
@@ -149,7 +149,7 @@ def result_type(
         for d, size in enumerate(shape):
             if size % sharding.num_parts(d):
                 raise ShardingTypeError(
-                    f"{who} of {x.str_short()}: dimension {d} of the result would have size {size},"
+                    f"{api} of {x.str_short()}: dimension {d} of the result would have size {size},"
                     f" which explicit mesh axis {names_text(sharding.spec_of(d))} cannot split "
                     f"into {sharding.num_parts(d)} parts. Join it first with weft.reshard(x, "
                     "P(...)), or communicate along another dimension"

@@ -45,7 +45,7 @@ class Primitive:
         such a value in once.
     calls: bool
         A call of the one program `params["jaxpr"]` on all operands.
-    inner(avals, outs, params) -> (what, types that it has, types that it must have), …
+    inner(avals, outs, params) -> (label, types that it has, types that it must have), …
         What the inner programs of other ops take and give, for the option `enable_checks`.
     depends(params, marked) -> which results are computed from the marked operands
         For ops of several results that are no calls.

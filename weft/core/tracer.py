@@ -71,24 +71,24 @@ class Tracer:
     differentiated = False
     """Whether the value has a tangent, which a Python value would lose."""
 
-    def _constant(self, error: type, what: str, remedy: str) -> Any:
+    def _constant(self, error: type, operation: str, remedy: str) -> Any:
         if self.differentiated and self.concrete() is not None:
             raise error(
-                f"{what} of a traced array of type {self.aval.str_short()} "
+                f"{operation} of a traced array of type {self.aval.str_short()} "
                 f"({errors.made_at(self)}): it is being differentiated, and outside of weft its "
                 "derivative would be lost. Use weft.numpy functions, or take it as a constant "
                 "with weft.lax.stop_gradient(x)."
             )
-        return self._needs_value(error, what, remedy)
+        return self._needs_value(error, operation, remedy)
 
-    def _needs_value(self, error: type, what: str, remedy: str) -> Any:
+    def _needs_value(self, error: type, operation: str, remedy: str) -> Any:
         if self._trace.finished:
             raise errors.leaked(self)
         value = self.concrete()
         if value is None:
             raise error(
-                f"{what} of a traced array of type {self.aval.str_short()} ({errors.made_at(self)})"
-                f": its value is not known while tracing. {remedy}"
+                f"{operation} of a traced array of type {self.aval.str_short()} "
+                f"({errors.made_at(self)}): its value is not known while tracing. {remedy}"
             )
         return value
 

@@ -73,7 +73,7 @@ def tree_map(f: Callable, tree: object, *rest: object, is_leaf: Callable | None 
 
 
 def broadcast_prefix(
-    prefix: Any, tree: PyTreeDef, what: str, is_leaf: Callable | None = None
+    prefix: Any, tree: PyTreeDef, label: str, is_leaf: Callable | None = None
 ) -> list:
     """One entry of `prefix` per leaf of `tree`, where prefix is a tree prefix of it.
 
@@ -91,9 +91,9 @@ def broadcast_prefix(
         subtrees = prefix_tree.flatten_up_to(full)
     except (ValueError, TypeError):
         raise ArgumentError(
-            f"{what} must be a pytree prefix of the values it stands for, but "
+            f"{label} must be a pytree prefix of the values it stands for, but "
             + (
-                _first_difference(prefix, full, leaf, what.split()[-1])
+                _first_difference(prefix, full, leaf, label.split()[-1])
                 or f"its structure {prefix_tree} does not match theirs, {tree}"
             )
             + "; a prefix has one entry in the place of a whole subtree, or the subtree's own "

@@ -232,9 +232,9 @@ class Lowered(_Arguments):
         return Compiled(executable, program, traced)
 
 
-def _is_hlo(who: str, dialect: str | None) -> bool:
+def _is_hlo(api: str, dialect: str | None) -> bool:
     if dialect not in (None, "stablehlo", "hlo"):
-        raise ValueError(f"{who}: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
+        raise ValueError(f"{api}: dialect must be 'stablehlo' or 'hlo', got {dialect!r}")
     return dialect == "hlo"
 
 
@@ -402,8 +402,8 @@ class Compiled(_Arguments):
                 )
             have = committed_sharding(x)
             if misplaced(got, asked, have):
-                who, text = f"argument {self._arg_name(i)}", f"it was compiled for {asked!r}"
-                raise misplaced_error(name, who, got, text, have)
+                api, text = f"argument {self._arg_name(i)}", f"it was compiled for {asked!r}"
+                raise misplaced_error(name, api, got, text, have)
 
     def _check_layouts(self, leaves: list) -> None:
         for i, (x, want) in enumerate(zip(leaves, self._flat_layouts[0], strict=True)):

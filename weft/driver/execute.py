@@ -162,7 +162,7 @@ def placements(args: Sequence[Any]) -> tuple:
 
 
 def layouts_for(
-    who: str,
+    api: str,
     args: Sequence[Any],
     asked: tuple | None = None,
     n_out: int = 0,
@@ -173,7 +173,7 @@ def layouts_for(
         return None
     from weft.runtime.memory_layouts import held, resolved
 
-    return resolved(who, names, asked, [held(x) for x in args], n_out)
+    return resolved(api, names, asked, [held(x) for x in args], n_out)
 
 
 def execute(

@@ -28,12 +28,12 @@ def log_time(name: str, seconds: float) -> None:
 def explain(name: str, arg_names: Sequence[str], key: Key, cached_keys: Sequence[Key]) -> str:
     """Return the text that is logged."""
     types = ", ".join(f"{n}: {_type(a)}" for n, a in zip(arg_names, key[2], strict=True))
-    what = f"{name}({types}) is traced"
+    event = f"{name}({types}) is traced"
     if not cached_keys:
-        return f"{what}: it is the function's first call"
+        return f"{event}: it is the function's first call"
     newest_first = reversed(cached_keys)
     differences = min((list(_differences(arg_names, key, old)) for old in newest_first), key=len)
-    return "\n  ".join([f"{what}; unlike the most similar call before,", *differences])
+    return "\n  ".join([f"{event}; unlike the most similar call before,", *differences])
 
 
 def _differences(arg_names: Sequence[str], new: Key, old: Key) -> Iterator[str]:

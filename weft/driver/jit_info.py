@@ -313,7 +313,7 @@ class JitInfo:
         )
 
     def flat_shardings(
-        self, prefix: object, tree: PyTreeDef, avals: Sequence[Any], what: str
+        self, prefix: object, tree: PyTreeDef, avals: Sequence[Any], label: str
     ) -> tuple[tuple, tuple]:
         """Return the shardings that are given for these values, and the layouts."""
         from weft.driver.program import physical
@@ -326,22 +326,22 @@ class JitInfo:
         def leaf(x: object) -> bool:
             return isinstance(x, Sharding | PartitionSpec | Format | _Unspecified)
 
-        flat = broadcast_prefix(prefix, tree, f"jit of {self.name}: {what}", leaf)
+        flat = broadcast_prefix(prefix, tree, f"jit of {self.name}: {label}", leaf)
         flat += [None] * (len(avals) - len(flat))
         layouts = tuple([s.layout if type(s) is Format else None for s in flat])
         for i, (x, aval) in enumerate(zip(layouts, avals, strict=True)):
             if isinstance(x, Layout):
-                x.check_compatible_aval(physical(aval).shape, f"{what} of {self.name}, value {i}")
+                x.check_compatible_aval(physical(aval).shape, f"{label} of {self.name}, value {i}")
         flat = [s.sharding if type(s) is Format else s for s in flat]
         result = [
-            None if s is None or s is UNSPECIFIED else as_sharding(s, f"{what} of {self.name}")
+            None if s is None or s is UNSPECIFIED else as_sharding(s, f"{label} of {self.name}")
             for s in flat
         ]
         for s in result:
             if s is not None and PartitionSpec.UNCONSTRAINED in getattr(s, "spec", ()):
                 raise ValueError(
-                    f"{what} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use None "
-                    "or axis names, or no sharding to leave all dimensions to the partitioner"
+                    f"{label} of {self.name}: {s.spec!r} leaves a dimension UNCONSTRAINED; use "
+                    "None or axis names, or no sharding to leave all dimensions to the partitioner"
                 )
         return tuple(result), layouts
 

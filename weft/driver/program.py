@@ -129,10 +129,10 @@ class Program:
             return [x for x, k in zip(xs, kept, strict=True) if k]
 
         j = closed.jaxpr
-        for who, asked, have, var in zip(names, in_shardings, arg_shardings, j.invars, strict=True):
+        for api, asked, have, var in zip(names, in_shardings, arg_shardings, j.invars, strict=True):
             if misplaced(var.aval, asked, have):
                 text = f"in_shardings asks for {asked!r}"
-                raise misplaced_error(name, who, var.aval, text, have)
+                raise misplaced_error(name, api, var.aval, text, have)
         # Arguments that nothing reads are not passed, unless asked for.
         closed = ClosedJaxpr(j.replace(invars=keep(j.invars)), closed.consts)
         wanted = keep(
@@ -188,14 +188,14 @@ class Program:
         if LAYOUTS.in_use:
             program._keep_constrained()
         program._put_on_mesh()
-        for s, a, who in zip(
+        for s, a, value_name in zip(
             [*program.in_shardings, *program.out_shardings],
             [*closed.in_avals, *closed.out_avals],
             names + out_names,
             strict=True,
         ):
             if s is not None and isinstance(a, ShapedArray):
-                _check_divides(s, a, who, name)
+                _check_divides(s, a, value_name, name)
         return program
 
     def _keep_constrained(self) -> None:
@@ -505,20 +505,20 @@ def misplaced(aval: Any, asked: Any, have: Any) -> bool:
     return not have.is_equivalent_to(asked, physical(aval).ndim)
 
 
-def misplaced_error(name: str, who: str, aval: ShapedArray, asked: str, have: object) -> ValueError:
+def misplaced_error(name: str, api: str, aval: ShapedArray, asked: str, have: object) -> ValueError:
     return ValueError(
-        f"{name}: {who} of type {aval.str_short()} has sharding {have!r}, but {asked}; move it "
+        f"{name}: {api} of type {aval.str_short()} has sharding {have!r}, but {asked}; move it "
         "with weft.device_put(x, sharding), or ask for the sharding it has"
     )
 
 
-def _check_divides(sharding: NamedSharding, aval: ShapedArray, who: str, name: str) -> None:
+def _check_divides(sharding: NamedSharding, aval: ShapedArray, api: str, name: str) -> None:
     try:
         if isinstance(sharding, NamedSharding):
-            sharding.check_rank(aval.shape, who)
+            sharding.check_rank(aval.shape, api)
         sharding.shard_shape(aval.shape)
     except ValueError as e:
-        raise type(e)(f"{name}: {who} of type {aval.str_short()}: {e}") from None
+        raise type(e)(f"{name}: {api} of type {aval.str_short()}: {e}") from None
 
 
 def _is_wefts_own(closed: ClosedJaxpr) -> bool:

@@ -159,15 +159,15 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{extra})"
 
 
-def checked_shape(who: str, shape: Any) -> tuple[int, ...]:
+def checked_shape(api: str, shape: Any) -> tuple[int, ...]:
     """Return the shape as a tuple of ints; an error names `who` was given it."""
     try:
         # Dimensions of unknown size are ints of a class of their own, which index() would lose.
         sizes = tuple(d if hasattr(d, "poly") else operator.index(d) for d in shape)
     except TypeError:
-        raise TypeError(f"{who}: shape must be a tuple of integers, got {shape!r}") from None
+        raise TypeError(f"{api}: shape must be a tuple of integers, got {shape!r}") from None
     if any(d < 0 for d in sizes):
-        raise ValueError(f"{who}: shape {sizes} has a negative dimension")
+        raise ValueError(f"{api}: shape {sizes} has a negative dimension")
     return sizes
 
 
@@ -370,13 +370,13 @@ def ensure_compile_time_eval() -> Any:
         yield
 
 
-def check_callable(fun: Any, who: str) -> None:
+def check_callable(fun: Any, api: str) -> None:
     if not callable(fun):
         call = hasattr(fun, "aval")
         hint = "; give the function itself, not the result of calling it" if call else ""
         if isinstance(fun, classmethod):
             hint = "; write @classmethod above the transformation, which wraps the function"
-        raise TypeError(f"{who}: expected a function, got {kind_of(fun)}: {fun!r:.100}{hint}")
+        raise TypeError(f"{api}: expected a function, got {kind_of(fun)}: {fun!r:.100}{hint}")
 
 
 def array_remedy(x: object) -> str:

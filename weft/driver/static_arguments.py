@@ -13,7 +13,7 @@ from weft.core.trace import Tracer, is_array_like
 from weft.core.tree import position_names
 
 
-def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
+def _numbers(value: int | tuple | None, label: str) -> tuple[int, ...]:
     if value is None:
         return ()
     if isinstance(value, int):
@@ -22,22 +22,22 @@ def _numbers(value: int | tuple | None, what: str) -> tuple[int, ...]:
         result = tuple(int(v) for v in value)
     except (TypeError, ValueError):
         raise TypeError(
-            f"jit: {what} must be an int or a sequence of ints, got {value!r}"
+            f"jit: {label} must be an int or a sequence of ints, got {value!r}"
         ) from None
     return result
 
 
-def _names(value: Any, what: str) -> tuple[str, ...]:
+def _names(value: Any, label: str) -> tuple[str, ...]:
     if value is None:
         return ()
     names = (value,) if isinstance(value, str) else tuple(value)
     if not all(isinstance(v, str) for v in names):
-        raise TypeError(f"jit: {what} must be a string or strings, got {value!r}")
+        raise TypeError(f"jit: {label} must be a string or strings, got {value!r}")
     return names
 
 
 def _complete(
-    fun: Callable, numbers: tuple, names: tuple, what: str, as_given: bool
+    fun: Callable, numbers: tuple, names: tuple, label: str, as_given: bool
 ) -> tuple[tuple, tuple]:
     """Return positions and names of the same arguments, each completed from the other.
 
@@ -60,14 +60,14 @@ def _complete(
     for i in numbers:
         if not variadic and not -len(positional) <= i < len(positional):
             raise ValueError(
-                f"jit: {what}_argnums {i} is out of range for {function_name(fun)}, which takes "
+                f"jit: {label}_argnums {i} is out of range for {function_name(fun)}, which takes "
                 f"{len(positional)} positional arguments"
             )
     parameter_names = {p.name for p in parameters}
     for name in names:
         if name not in parameter_names and not keywords:
             raise ValueError(
-                f"jit: {what}_argnames {name!r} is not an argument of {function_name(fun)}; its "
+                f"jit: {label}_argnames {name!r} is not an argument of {function_name(fun)}; its "
                 f"arguments are {', '.join(sorted(parameter_names))}"
             )
     if as_given:
@@ -86,14 +86,14 @@ def _complete(
 
 
 def named_arguments(
-    fun: Callable, numbers: Any, names: object, what: str
+    fun: Callable, numbers: Any, names: object, label: str
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """List the arguments that `{what}_argnums` or `_argnames` name, by number and by name."""
     return _complete(
         fun,
-        _numbers(numbers, f"{what}_argnums"),
-        _names(names, f"{what}_argnames"),
-        what,
+        _numbers(numbers, f"{label}_argnums"),
+        _names(names, f"{label}_argnames"),
+        label,
         numbers is not None and names is not None,
     )
 

@@ -52,26 +52,26 @@ def partition_program(program: Program, partitioner: str) -> None:
     """
     waits = f": {_WAITS}" if program.diverges else ""
     if partitioner == "xla" or not program.use_shardy:
-        who = "weft, not XLA" if program.use_shardy else "XLA without Shardy"
-        warn(f"{program.name} is partitioned by {who}{waits}")
+        api = "weft, not XLA" if program.use_shardy else "XLA without Shardy"
+        warn(f"{program.name} is partitioned by {api}{waits}")
         if not program.use_shardy:
             return
     try:
         program.stages = _partition(program)
         return
     except Unsupported as e:
-        what = f"{e.op} at {e.location}: {e.reason}"
+        problem = f"{e.op} at {e.location}: {e.reason}"
         cause: Exception = e
     except ir.MLIRError as e:  # quirks.SHARDY_LOOP_SUMS
-        what = " ".join(str(e).split())[:300]
+        problem = " ".join(str(e).split())[:300]
         cause = e
     if partitioner == "weft":
         raise ValueError(
-            f"{program.name}: weft's partitioner does not cover {what}. Use partitioner='auto' to "
-            "leave the program to XLA's"
+            f"{program.name}: weft's partitioner does not cover {problem}. Use partitioner='auto' "
+            "to leave the program to XLA's"
         ) from cause
     program.stages = None
-    warn(f"{program.name} is partitioned by XLA: weft's partitioner stopped at {what}{waits}")
+    warn(f"{program.name} is partitioned by XLA: weft's partitioner stopped at {problem}{waits}")
 
 
 _WAITS = (

@@ -42,23 +42,23 @@ def on_exported_mesh(exported: Exported, leaves: Sequence[object]) -> Sequence[o
 
 
 def _abstract(*avals: ShapedArray, exported: Exported) -> list:
-    who = f"exported {exported.fun_name}"
+    api = f"exported {exported.fun_name}"
     names = names_in(exported.in_tree, "")
     for name, got, want in zip(names, avals, exported._in_types, strict=True):
         if (got.shape, got.dtype) != (want.shape, want.dtype):
             raise ValueError(
-                f"{who}: argument {name} has type {got.str_short()}; it was exported for "
+                f"{api}: argument {name} has type {got.str_short()}; it was exported for "
                 f"{short_name(want.dtype)}{list(want.shape)}. Convert the argument, or export the "
                 "function for this type"
             )
         if got.mat.varying:
             raise ValueError(
-                f"{who} is called inside of shard_map with argument {name} of type "
+                f"{api} is called inside of shard_map with argument {name} of type "
                 f"{got.str_short()}; call it outside, on whole arrays"
             )
         if _split(got) != _split(want):
             raise ValueError(
-                f"{who}: argument {name} has type {got.str_short()}; it was exported for "
+                f"{api}: argument {name} has type {got.str_short()}; it was exported for "
                 f"{want.str_short()}. Move it: weft.reshard(x, P(...))"
             )
     return list(exported._out_types)
@@ -102,11 +102,11 @@ def _lower(ctx: RuleContext, *values: ir.Value, exported: Exported) -> list:
 
 def _check_context(ctx: RuleContext, exported: Exported) -> None:
     """Raise ValueError where the program was exported for other platforms or devices."""
-    module, who = ctx.module, f"exported {exported.fun_name}"
+    module, api = ctx.module, f"exported {exported.fun_name}"
     platform = module.platforms[0]
     if platform not in exported.platforms and not exported._any_platform:
         raise ValueError(
-            f"{who} is for {', '.join(exported.platforms)}, called on {platform}; export it with "
+            f"{api} is for {', '.join(exported.platforms)}, called on {platform}; export it with "
             f"platforms=[..., {platform!r}], or with "
             "disabled_checks=[DisabledSafetyCheck.platform()]"
         )
@@ -115,22 +115,22 @@ def _check_context(ctx: RuleContext, exported: Exported) -> None:
     want = exported._mesh
     if module.num_partitions != exported.nr_devices or module.mesh is None:
         raise ValueError(
-            f"{who} is for {exported.nr_devices} devices, called in a program for "
+            f"{api} is for {exported.nr_devices} devices, called in a program for "
             f"{module.num_partitions}; give it arguments on a mesh of {want}"
         )
     mesh = module.mesh
     assert want is not None  # a program for several devices was lowered over a mesh
     if (mesh.axis_names, mesh.axis_sizes) != (want.axis_names, want.axis_sizes):
         raise ValueError(
-            f"{who} is for {want}, called in a program over {mesh}; use a mesh with the same "
+            f"{api} is for {want}, called in a program over {mesh}; use a mesh with the same "
             "axes, of the same sizes and in the same order, or call it outside of jit"
         )
     if module.use_shardy != exported._shardy:
         raise ValueError(
-            f"{who} was exported with config.use_shardy={exported._shardy}; call it with the same"
+            f"{api} was exported with config.use_shardy={exported._shardy}; call it with the same"
         )
     if module.manual_axes:
-        raise ValueError(f"{who} is for {exported.nr_devices} devices; call it outside shard_map")
+        raise ValueError(f"{api} is for {exported.nr_devices} devices; call it outside shard_map")
 
 
 def _no_derivative(*args: object, exported: Any) -> Any:

@@ -81,7 +81,7 @@ def custom_calls(module: ir.Module) -> list[str]:
 
 
 def check_custom_calls(
-    who: str, module: ir.Module, disabled: Sequence[DisabledSafetyCheck]
+    api: str, module: ir.Module, disabled: Sequence[DisabledSafetyCheck]
 ) -> None:
     """Raise ValueError for native code that later versions need not have."""
     allowed = _OF_XLA | {c.is_custom_call() for c in disabled}
@@ -90,7 +90,7 @@ def check_custom_calls(
     ]
     if wrong:
         raise ValueError(
-            f"{who} calls native code that need not be there, or mean the same, where it is "
+            f"{api} calls native code that need not be there, or mean the same, where it is "
             f"loaded: {', '.join(map(repr, wrong))}. To export it nevertheless, pass "
             f"disabled_checks=[DisabledSafetyCheck.custom_call({wrong[0]!r})]"
         )

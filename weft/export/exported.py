@@ -387,14 +387,14 @@ def _exported(
     traced: Traced, platforms: tuple[str, ...], disabled: tuple[DisabledSafetyCheck, ...]
 ) -> Exported:
     closed, name = traced.jaxpr, traced.fun_name
-    who = f"export of {name}"
+    api = f"export of {name}"
     if ordered := [e for e in closed.effects if e.ordered]:
         raise ValueError(
-            f"{who}: it has ordered effects, {ordered}, which need Python to run; leave them out"
+            f"{api}: it has ordered effects, {ordered}, which need Python to run; leave them out"
         )
     request = traced._request()
     if request.layouts is not None:
-        raise ValueError(f"{who}: layouts cannot be exported; use jit without formats")
+        raise ValueError(f"{api}: layouts cannot be exported; use jit without formats")
     n = len(closed.in_avals)
     request = replace(request, donated=(False,) * n, partitioner="xla")
     modules: dict[str, bytes] = {}
@@ -406,11 +406,11 @@ def _exported(
         kept_alive = [k for k in program.keepalives if not isinstance(k, CallSite)]
         if program.host_callbacks or kept_alive:
             raise UnsupportedArgumentError(
-                f"{who}: it calls Python functions, or native code on several CPU devices, which "
+                f"{api}: it calls Python functions, or native code on several CPU devices, which "
                 "goes through them; they exist in this process only. Leave callbacks and "
                 "debug.print out"
             )
-        check_custom_calls(who, program.module, disabled)
+        check_custom_calls(api, program.module, disabled)
         modules[platform] = _portable(program)
     mesh = None if program.mesh is None else program.mesh.abstract_mesh
     mesh = mesh if program.partitions > 1 else None

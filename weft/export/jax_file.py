@@ -125,9 +125,9 @@ def _root(data: bytes) -> _Table:
     return _Table(data, struct.unpack_from("<I", data)[0])
 
 
-def _refuse(name: str, what: str, remedy: str) -> ValueError:
+def _refuse(name: str, problem: str, remedy: str) -> ValueError:
     return ValueError(
-        f"deserialize: {name} of a file of JAX {what}, which weft cannot call; {remedy}"
+        f"deserialize: {name} of a file of JAX {problem}, which weft cannot call; {remedy}"
     )
 
 
@@ -187,8 +187,8 @@ def _vjp(table: _Table, of: Exported) -> Callable[[], Exported]:
     def get() -> Exported:
         kinds = {t.number(2) for t in table.tables(19) or (*table.tables(3), *table.tables(5))}
         if _FLOAT0 in kinds:
-            what = "has arguments or results of integers beside its VJP"
-            raise _refuse(of.fun_name, what, "export its gradient")
+            problem = "has arguments or results of integers beside its VJP"
+            raise _refuse(of.fun_name, problem, "export its gradient")
         return _read(table)._replaced(
             in_types=(*of._in_types, *of._out_types),
             out_types=of._in_types,

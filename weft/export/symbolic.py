@@ -309,11 +309,11 @@ def is_symbolic_dim(p: object) -> bool:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def _parse(text: str, what: str) -> ast.expr:
+def _parse(text: str, label: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except SyntaxError as e:
-        raise ValueError(f"{what} {text!r} cannot be read: {e.msg}") from None
+        raise ValueError(f"{label} {text!r} cannot be read: {e.msg}") from None
 
 
 def _read(node: ast.expr, text: str) -> Poly:

@@ -80,8 +80,8 @@ class Template:
 class Fit:
     """Finds expressions of the dimensions that have given values in all samples."""
 
-    def __init__(self, who: str, scope: SymbolicScope, samples: Sequence[dict[str, int]]) -> None:
-        self.who, self.samples = who, samples
+    def __init__(self, api: str, scope: SymbolicScope, samples: Sequence[dict[str, int]]) -> None:
+        self.api, self.samples = api, samples
         names = sorted(scope.sizes)
         single: list[Poly] = [(((n,), 1),) for n in names]
         atoms = {m for p in scope.seen for m, _ in p if m}
@@ -184,11 +184,11 @@ class Fit:
         whole = operate("floordiv", quotient[0], constant(quotient[1]))
         return SymbolicDim(whole, scope, dict(scope.sizes))
 
-    def error(self, what: str) -> Exception:
+    def error(self, problem: str) -> Exception:
         return NotImplementedError(
-            f"{self.who}: its program is not one for all sizes of the symbolic dimensions: {what}. "
-            "Arrays of such a size, made by NumPy, and Python loops over it are fixed; use "
-            "weft.numpy and weft.lax, or export it for given sizes"
+            f"{self.api}: its program is not one for all sizes of the symbolic dimensions: "
+            f"{problem}. Arrays of such a size, made by NumPy, and Python loops over it are fixed; "
+            "use weft.numpy and weft.lax, or export it for given sizes"
         )
 
     def template(self, programs: Sequence[str]) -> Template:
@@ -252,14 +252,14 @@ class Symbolic:
 
     def sizes(self, exported: Exported, types: Sequence[ShapedArray]) -> dict[str, int]:
         """Return the variables' sizes for arguments of given types; raise where they do not fit."""
-        who, names = f"exported {exported.fun_name}", names_in(exported.in_tree, "")
+        api, names = f"exported {exported.fun_name}", names_in(exported.in_tree, "")
         names = names if len(names) == len(types) else [str(i) for i in range(len(types))]
         sizes: dict[str, int] = {}
         pairs = []
         for name, got, want in zip(names, types, self.in_types, strict=True):
             if len(got.shape) != len(want.shape) or got.dtype != want.dtype:
                 raise ValueError(
-                    f"{who}: argument {name} has type {got.str_short()}; it was exported for "
+                    f"{api}: argument {name} has type {got.str_short()}; it was exported for "
                     f"{dtypes.short_name(want.dtype)}{list(want.shape)}"
                 )
             pairs += [(name, int(g), w) for g, w in zip(got.shape, want.shape, strict=True)]
@@ -274,19 +274,19 @@ class Symbolic:
             unknown = variables(p) - set(sizes)
             if unknown:
                 raise ValueError(
-                    f"{who}: the sizes of {', '.join(sorted(unknown))} do not follow from the "
+                    f"{api}: the sizes of {', '.join(sorted(unknown))} do not follow from the "
                     f"arguments' shapes; dimension {want} of argument {name} is {size}"
                 )
             if evaluate(p, sizes) != size:
                 raise ValueError(
-                    f"{who}: Input shapes do not match the polymorphic shapes specification: "
+                    f"{api}: Input shapes do not match the polymorphic shapes specification: "
                     f"argument {name} has a dimension of size {size} where it was exported for "
                     f"{want}, which is {evaluate(p, sizes)} with {sizes}"
                 )
         broken = self.scope.broken(sizes)
         if broken is not None:
             raise ValueError(
-                f"{who}: Input shapes do not match the symbolic shape constraints: {broken} does "
+                f"{api}: Input shapes do not match the symbolic shape constraints: {broken} does "
                 f"not hold with {sizes}"
             )
         return sizes

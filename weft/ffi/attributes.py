@@ -35,13 +35,13 @@ _FLAT = frozenset(["int8", "int16", "int32", "int64", "float32", "float64"])
 """Of these a 1-D array is MLIR's dense array, which handlers read as a span."""
 
 
-def freeze_all(what: str, attributes: Mapping[str, Any]) -> Frozen:
+def freeze_all(label: str, attributes: Mapping[str, Any]) -> Frozen:
     """Return a hashable form of a call's attributes; raises TypeError or ValueError naming call and
     attribute if there is none."""
     try:
         return "dict", tuple((k, freeze(k, v)) for k, v in sorted(attributes.items()))
     except (TypeError, ValueError) as e:
-        raise type(e)(f"{what}: {e}") from None
+        raise type(e)(f"{label}: {e}") from None
 
 
 def freeze(name: str, value: object) -> Frozen:

@@ -91,25 +91,25 @@ def buffer_callback(
     """
     if not callable(callback):
         raise TypeError(f"buffer_callback: callback must be a function, got {callback!r:.100}")
-    what = f"buffer_callback of {getattr(callback, '__name__', type(callback).__name__)}"
-    check_vmap_method(what, vmap_method)
+    label = f"buffer_callback of {getattr(callback, '__name__', type(callback).__name__)}"
+    check_vmap_method(label, vmap_method)
     specs, out_tree = flatten(result_shape_dtypes)
-    results = tuple(result(what, i, r) for i, r in enumerate(specs))
-    aliases = alias_pairs(what, input_output_aliases)
+    results = tuple(result(label, i, r) for i, r in enumerate(specs))
+    aliases = alias_pairs(label, input_output_aliases)
     # All of this is fixed before the first call; below is what depends on its arguments.
     rule = as_rule(sharding_rule)
 
     @api_boundary
     def call(*args: ArrayLike | tuple, **kwargs: object) -> Any:
         leaves, in_tree = flatten((args, kwargs))
-        avals = operand_types(what, leaves)
-        check_aliases(what, aliases, avals, results)
+        avals = operand_types(label, leaves)
+        check_aliases(label, aliases, avals, results)
         fitted = None if rule is None else rule.fit(len(avals), len(results))
         if fitted is not None:
-            fitted.sizes(avals, results, what)
+            fitted.sizes(avals, results, label)
         got = ffi_call_p.bind(
             *leaves,
-            target=what,
+            target=label,
             results=results,
             attributes=("dict", ()),
             has_side_effect=bool(has_side_effect),

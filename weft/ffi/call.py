@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def _check_options(what: str, vmap_method: str | None, version: int, config: object) -> None:
-    check_vmap_method(what, vmap_method)
+def _check_options(label: str, vmap_method: str | None, version: int, config: object) -> None:
+    check_vmap_method(label, vmap_method)
     if version not in (1, 2, 3, 4):
         raise ValueError(
-            f"{what}: custom_call_api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got "
+            f"{label}: custom_call_api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got "
             f"{version!r}"
         )
     if not isinstance(config, str | None):
-        raise TypeError(f"{what}: legacy_backend_config must be a string, got {config!r}")
+        raise TypeError(f"{label}: legacy_backend_config must be a string, got {config!r}")
     if config is not None and version == 4:
         raise ValueError(
-            f"{what}: legacy_backend_config is for custom_call_api_version < 4; pass attributes as "
-            "keyword arguments of the call"
+            f"{label}: legacy_backend_config is for custom_call_api_version < 4; pass attributes "
+            "as keyword arguments of the call"
         )
 
 
-def _check_attributes(what: str, attributes: dict[str, Any], version: int) -> None:
+def _check_attributes(label: str, attributes: dict[str, Any], version: int) -> None:
     if attributes and version < 4:
         raise ValueError(
-            f"{what}: attributes need custom_call_api_version=4; an untyped call takes "
+            f"{label}: attributes need custom_call_api_version=4; an untyped call takes "
             "legacy_backend_config"
         )
     for name, value in attributes.items():
         if isinstance(value, Tracer):
             raise TypeError(
-                f"{what}: attribute {name!r} is a traced array; attributes are constants of "
+                f"{label}: attribute {name!r} is a traced array; attributes are constants of "
                 "the compiled program. Pass it as an operand, or mark it static"
             )
 
@@ -106,34 +106,34 @@ def ffi_call(
     """
     if not isinstance(target_name, str) or not target_name:
         raise TypeError(f"ffi_call: target_name must be a non-empty string, got {target_name!r}")
-    what = f"ffi_call of {target_name!r}"
+    label = f"ffi_call of {target_name!r}"
     single = not isinstance(result_shape_dtypes, Sequence)
     as_tuple = isinstance(result_shape_dtypes, tuple)
     results = tuple(
-        result(what, i, r)
+        result(label, i, r)
         for i, r in enumerate([result_shape_dtypes] if single else result_shape_dtypes)
     )
     # All of this is fixed before the first call; below is what depends on its arguments.
-    _check_options(what, vmap_method, custom_call_api_version, legacy_backend_config)
+    _check_options(label, vmap_method, custom_call_api_version, legacy_backend_config)
     rule = as_rule(sharding_rule)
     given_outputs = [output_layouts] if single and output_layouts is not None else output_layouts
-    out_layouts = check_layouts(what, "output_layouts", given_outputs, results)
-    aliases = alias_pairs(what, input_output_aliases)
+    out_layouts = check_layouts(label, "output_layouts", given_outputs, results)
+    aliases = alias_pairs(label, input_output_aliases)
 
     @api_boundary
     def call(*args: ArrayLike, **kwargs: object) -> Any:
-        avals = operand_types(what, args)
-        _check_attributes(what, kwargs, custom_call_api_version)
+        avals = operand_types(label, args)
+        _check_attributes(label, kwargs, custom_call_api_version)
         # Params of an op are compared and hashed, so attributes become tuples.
-        frozen = attrs.freeze_all(what, kwargs)
-        ins = check_layouts(what, "input_layouts", input_layouts, avals)
-        check_aliases(what, aliases, avals, results, ins, out_layouts)
-        check_batch_dims(what, num_batch_dims, avals, results)
+        frozen = attrs.freeze_all(label, kwargs)
+        ins = check_layouts(label, "input_layouts", input_layouts, avals)
+        check_aliases(label, aliases, avals, results, ins, out_layouts)
+        check_batch_dims(label, num_batch_dims, avals, results)
         fitted = None if rule is None else rule.fit(len(avals), len(results))
         if fitted is not None:
-            fitted.sizes(avals, results, what)
+            fitted.sizes(avals, results, label)
         outs = ffi_call_p.bind(
-            *place(args, avals, results, fitted, num_batch_dims, what),
+            *place(args, avals, results, fitted, num_batch_dims, label),
             target=target_name,
             results=results,
             attributes=frozen,
@@ -161,7 +161,7 @@ def place(
     results: Sequence[Any],
     rule: ShardingRule | None,
     num_batch_dims: int,
-    what: str,
+    label: str,
 ) -> Sequence[Any]:
     """Return the operands, made whole in dimensions that explicit shardings must not split.
 
@@ -179,7 +179,7 @@ def place(
             kept = [s if f in allowed else () for s, f in zip(axes, group, strict=True)]
             if kept != axes:
                 if not has_rule:
-                    raise _without_rule(what, len(placed), a, results)
+                    raise _without_rule(label, len(placed), a, results)
                 whole = PartitionSpec(*(k or None for k in kept))
                 x = reshard(x, a.sharding.with_spec(whole))
         placed.append(x)
@@ -187,14 +187,14 @@ def place(
 
 
 def _without_rule(
-    what: str, i: int, aval: ShapedArray, results: Sequence[Any]
+    label: str, i: int, aval: ShapedArray, results: Sequence[Any]
 ) -> ShardingTypeError:
     whole = PartitionSpec(*(None,) * aval.ndim)
     names = " ".join("ijklmnopq"[d % 9] for d in range(aval.ndim))
     like = any(r.shape == aval.shape for r in results)
     rule = f"'{names} -> {names}'" if like and len(results) == 1 else f"'{names}, … -> …'"
     return ShardingTypeError(
-        f"{what}: operand {i} of type {aval.str_short()} is split, but nothing says how the call "
+        f"{label}: operand {i} of type {aval.str_short()} is split, but nothing says how the call "
         "may be split, so every device would have to gather the whole operand. Say it: "
         f"sharding_rule={rule} names each dimension, those of operands and results that are split "
         "alike by the same letter; num_batch_dims=n is short for n independent leading dimensions. "
@@ -224,14 +224,14 @@ def ffi_lowering(
     >>> import weft
     >>> rule = weft.ffi.ffi_lowering("my_target")
     """
-    what = f"ffi_lowering of {call_target_name!r}"
+    label = f"ffi_lowering of {call_target_name!r}"
     if not isinstance(call_target_name, str) or not call_target_name:
         raise TypeError(
             f"ffi_lowering: call_target_name must be a non-empty string, got {call_target_name!r}"
         )
     if api_version not in (1, 2, 3, 4):
         raise ValueError(
-            f"{what}: api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got {api_version!r}"
+            f"{label}: api_version must be 4 (typed FFI) or 1, 2, 3 (untyped), got {api_version!r}"
         )
     rule = as_rule(sharding_rule)
 
@@ -244,15 +244,15 @@ def ffi_lowering(
     def lower(ctx: RuleContext, *operands: ir.Value, **kwargs: object) -> list:
         typed = api_version == 4
         if typed and isinstance(backend_config, str):
-            raise TypeError(f"{what}: backend_config of a typed call must be a dict of attributes")
+            raise TypeError(f"{label}: backend_config of a typed call must be a dict of attributes")
         if not typed and kwargs:
-            raise ValueError(f"{what}: attributes need api_version=4, got {sorted(kwargs)}")
+            raise ValueError(f"{label}: attributes need api_version=4, got {sorted(kwargs)}")
         config = {**(backend_config or {}), **kwargs} if not isinstance(backend_config, str) else {}
-        ins = check_layouts(what, "operand_layouts", outward(operand_layouts), ctx.avals_in)
-        outs = check_layouts(what, "result_layouts", outward(result_layouts), ctx.avals_out)
-        aliases = alias_pairs(what, operand_output_aliases)
-        check_aliases(what, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
-        check_batch_dims(what, num_batch_dims, ctx.avals_in, ctx.avals_out)
+        ins = check_layouts(label, "operand_layouts", outward(operand_layouts), ctx.avals_in)
+        outs = check_layouts(label, "result_layouts", outward(result_layouts), ctx.avals_out)
+        aliases = alias_pairs(label, operand_output_aliases)
+        check_aliases(label, aliases, ctx.avals_in, ctx.avals_out, ins, outs)
+        check_batch_dims(label, num_batch_dims, ctx.avals_in, ctx.avals_out)
         note(ctx, call_target_name)
         return emit_call(
             ctx,
@@ -260,7 +260,7 @@ def ffi_lowering(
             ctx.avals_in,
             ctx.avals_out,
             target=call_target_name,
-            attributes=attrs.freeze_all(what, config),
+            attributes=attrs.freeze_all(label, config),
             has_side_effect=has_side_effect,
             input_layouts=ins,
             output_layouts=outs,

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def check_vmap_method(what: str, method: str | None) -> None:
+def check_vmap_method(label: str, method: str | None) -> None:
     if method is not None and method not in VMAP_METHODS:
         raise ValueError(
-            f"{what}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, got "
-            f"{method!r}"
+            f"{label}: vmap_method must be one of {', '.join(map(repr, VMAP_METHODS))} or None, "
+            f"got {method!r}"
         )
 
 
@@ -174,12 +174,12 @@ def note(ctx: RuleContext, target: str) -> None:
 
 
 def _host_callback(
-    ctx: RuleContext, what: str, function: BufferFunction, command_buffer: bool
+    ctx: RuleContext, label: str, function: BufferFunction, command_buffer: bool
 ) -> dict[str, Any]:
     """Target and attributes of a call of a Python function on buffers."""
     name = buffer_target_name(ctx.module.platforms[0], command_buffer=command_buffer)
     index = len(ctx.module.host_callbacks)
-    called = reporting(function, f"{what} at {ctx.eqn.source}")
+    called = reporting(function, f"{label} at {ctx.eqn.source}")
     calls = calls_of(ctx.module)
     if calls is not None:
         calls.on_shards = True

@@ -133,10 +133,10 @@ def _advice(text: str) -> str:
     return text
 
 
-def _check_capsule(name: str, fn: object, what: str) -> None:
+def _check_capsule(name: str, fn: object, prefix: str) -> None:
     if type(fn).__name__ != "PyCapsule":
         raise TypeError(
-            f"register_ffi_target: {what}fn for {name!r} must be a capsule, got "
+            f"register_ffi_target: {prefix}fn for {name!r} must be a capsule, got "
             f"{type(fn).__name__}; wrap a ctypes function with weft.ffi.pycapsule"
         )
 

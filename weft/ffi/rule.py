@@ -156,7 +156,7 @@ class ShardingRule:
 
         return f"{side(self.operands, False)} -> {side(self.results, True)}"
 
-    def sizes(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> dict[str, int]:
+    def sizes(self, operands: Sequence[Any], results: Sequence[Any], label: str) -> dict[str, int]:
         """Each factor's size from the shapes; raises ValueError where they disagree."""
         by_factor: dict[str, int] = {}
         where: dict[str, str] = {}
@@ -166,28 +166,28 @@ class ShardingRule:
         ):
             if len(groups) != len(avals):
                 raise ValueError(
-                    f"{what}: sharding_rule {self.spec!r} describes {len(groups)} {kind}s, the "
+                    f"{label}: sharding_rule {self.spec!r} describes {len(groups)} {kind}s, the "
                     f"call has {len(avals)}"
                 )
             for i, (group, aval) in enumerate(zip(groups, avals, strict=True)):
                 if len(group) != len(aval.shape):
                     raise ValueError(
-                        f"{what}: sharding_rule {self.spec!r} gives {kind} {i} the factors "
+                        f"{label}: sharding_rule {self.spec!r} gives {kind} {i} the factors "
                         f"{' '.join(group)!r}, but its type is {aval.str_short()}; give one for "
                         "each dimension"
                     )
                 for f, size in zip(group, aval.shape, strict=True):
                     if by_factor.setdefault(f, size) != size:
                         raise ValueError(
-                            f"{what}: factor {f!r} of sharding_rule {self.spec!r} has size "
+                            f"{label}: factor {f!r} of sharding_rule {self.spec!r} has size "
                             f"{by_factor[f]} in {where[f]} and {size} in {kind} {i}"
                         )
                     where.setdefault(f, f"{kind} {i}")
         return by_factor
 
-    def text(self, operands: Sequence[Any], results: Sequence[Any], what: str) -> str:
+    def text(self, operands: Sequence[Any], results: Sequence[Any], label: str) -> str:
         """Return the rule as an `sdy.op_sharding_rule` attribute."""
-        sizes = self.sizes(operands, results, what)
+        sizes = self.sizes(operands, results, label)
         order = list(sizes)
         symbol = {f: _symbol(i) for i, f in enumerate(order)}
 

@@ -24,32 +24,32 @@ MARK = "weft_device"
 class CalledOn:
     """A call of a program that one device has to make."""
 
-    __slots__ = ("device", "what")
+    __slots__ = ("device", "label")
 
-    def __init__(self, device: Device, what: str) -> None:
-        self.device, self.what = device, what
+    def __init__(self, device: Device, label: str) -> None:
+        self.device, self.label = device, label
 
     def check(self, devices: Sequence[Any]) -> None:
         """Raise ValueError if the program does not run on the device."""
         if self.device not in devices:
             raise ValueError(
-                f"{self.what}: sharding asks for the device {self.device}, but the program runs on "
-                f"{', '.join(map(str, devices))}. Name one of these, or leave sharding out"
+                f"{self.label}: sharding asks for the device {self.device}, but the program runs "
+                f"on {', '.join(map(str, devices))}. Name one of these, or leave sharding out"
             )
 
 
-def device_of(who: str, sharding: SingleDeviceSharding | None) -> Any:
+def device_of(api: str, sharding: SingleDeviceSharding | None) -> Any:
     """Return the device of a callback's `sharding`, or None; raises unless it is exactly one."""
     if sharding is None:
         return None
     if not isinstance(sharding, Sharding | NamedSharding):
         raise TypeError(
-            f"{who}: sharding must be a weft.sharding.SingleDeviceSharding or None, got "
+            f"{api}: sharding must be a weft.sharding.SingleDeviceSharding or None, got "
             f"{sharding!r:.100}"
         )
     if sharding.num_devices != 1:
         raise ValueError(
-            f"{who}: sharding names the one device that makes the call, such as "
+            f"{api}: sharding names the one device that makes the call, such as "
             f"weft.sharding.SingleDeviceSharding(weft.devices()[0]); got {sharding!r}. The "
             "callback gets whole arrays wherever they are, so nothing else is needed"
         )
@@ -57,15 +57,15 @@ def device_of(who: str, sharding: SingleDeviceSharding | None) -> Any:
     return device
 
 
-def mark(ctx: RuleContext, attrs: dict[str, Any], device: Device, what: str) -> None:
+def mark(ctx: RuleContext, attrs: dict[str, Any], device: Device, label: str) -> None:
     """Note in the attributes of a call which device makes it."""
     module = ctx.module
     if module.manual_axes:
         raise ValueError(
-            f"{what}: in shard_map each device makes the call for its own shard, so sharding= has "
+            f"{label}: in shard_map each device makes the call for its own shard, so sharding= has "
             "no place; leave it out, or call outside of shard_map"
         )
-    call = CalledOn(device, what)
+    call = CalledOn(device, label)
     module.keepalives.append(call)
     if module.num_partitions > 1 and hasattr(module.mesh, "devices"):
         devices = list(module.mesh.devices.flat)

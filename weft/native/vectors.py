@@ -44,18 +44,17 @@ class Vectors(Expressions):
             f"<{lanes} x i32> zeroinitializer",
         )
 
-    def _over_lanes(self, node: ast.expr, what: str) -> Value:
+    def _over_lanes(self, node: ast.expr, operation: str) -> Value:
         x = self.value(node)
         assert x.type is not None and x.type.element is not None
         element, kind = x.type.element, x.type.kind
         start, flags, sign = "", "nnan " if kind == "f" else "", {"i": "s"}.get(kind, kind)
-        if what == "add":
+        if operation == "add":
             zero = self.typed(Value(None, 0.0), element, node).text
             start, flags = f"{element.llvm} {zero}, ", "reassoc "
         lanes = x.type.llvm[1:].split()[0]
-        name = (
-            f"llvm.vector.reduce.{sign}{what}.v{lanes}{'f' if kind == 'f' else 'i'}{element.bits}"
-        )
+        suffix = f"v{lanes}{'f' if kind == 'f' else 'i'}{element.bits}"
+        name = f"llvm.vector.reduce.{sign}{operation}.{suffix}"
         types = f"{element.llvm}, {x.type.llvm}" if start else x.type.llvm
         self.unit.declarations[name] = f"declare {element.llvm} @{name}({types})"
         listing = f"{start}{x.type.llvm} {x.text}"
@@ -116,14 +115,14 @@ class Vectors(Expressions):
     def _is_compressed(self, type_: Type) -> bool:
         return int(self.unit.constants["LANES"]) * type_.bits == 512
 
-    def _masked(self, what: str, type_: Type) -> str:
+    def _masked(self, operation: str, type_: Type) -> str:
         """Declare LLVM's masked load, store or compression of vectors."""
         lanes, t = int(self.unit.constants["LANES"]), type_.llvm
         kind = f"v{lanes}{'i' if type_.kind != 'f' else 'f'}{type_.bits}"
-        name, mask = f"@llvm.{what}.{kind}", f"<{lanes} x i1>"
-        if what == "masked.load":
+        name, mask = f"@llvm.{operation}.{kind}", f"<{lanes} x i1>"
+        if operation == "masked.load":
             name, text = f"{name}.p0", f"{t} {name}.p0(ptr, i32, {mask}, {t})"
-        elif what == "masked.store":
+        elif operation == "masked.store":
             name, text = f"{name}.p0", f"void {name}.p0({t}, ptr, i32, {mask})"
         else:
             text = f"{t} {name}({t}, {mask}, {t})"

@@ -89,7 +89,7 @@ def axes_of(axis: int | str | Sequence[int | str] | None, ndim: int) -> tuple[in
     return canonical_axes(axis, ndim, "axis")
 
 
-def concrete(x: Any, what: str) -> np.ndarray:
+def concrete(x: Any, label: str) -> np.ndarray:
     """Return the host value of something that must be known while tracing.
 
     The value may be differentiated: it must only decide on shapes, positions and branches.
@@ -99,21 +99,21 @@ def concrete(x: Any, what: str) -> np.ndarray:
     value = x.concrete() if isinstance(x, Tracer) else x
     if value is None:
         raise errors.ConcretizationTypeError(
-            f"weft.numpy.{what} must be known while tracing, got a traced array of type "
+            f"weft.numpy.{label} must be known while tracing, got a traced array of type "
             f"{x.aval.str_short()} ({errors.made_at(x)}): the shape of the result depends on it. "
             "Give a static size (most functions take size=), or compute it outside of jit."
         )
     return np.asarray(value)
 
 
-def static_int(x: ArrayLike, what: str) -> int:
+def static_int(x: ArrayLike, label: str) -> int:
     """Return the Python integer of an argument that shapes depend on; floats are refused."""
     if type(x) is int:
         return x
-    value = concrete(x, what)
+    value = concrete(x, label)
     if value.ndim or value.dtype.kind not in "iub":
         shown = repr(x) if isinstance(x, SCALARS) else f"an array of {value.dtype}{value.shape}"
-        raise ArgumentError(f"weft.numpy.{what} must be an integer, got {shown}")
+        raise ArgumentError(f"weft.numpy.{label} must be an integer, got {shown}")
     return int(value)
 
 

@@ -102,7 +102,7 @@ class Plan:
         "known",
         "known_arrays",
         "oob",
-        "place",
+        "block_position",
         "strided",
         "strided_shape",
         "window",

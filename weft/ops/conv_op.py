@@ -57,10 +57,10 @@ def _abstract(
             f"rhs {rhs.str_short()} takes {rhs.shape[rs[1]]} (dimension {rs[1]}) in each of "
             f"{feature_group_count} feature groups; the product must equal lhs's"
         )
-    for what, groups in (("feature", feature_group_count), ("batch", batch_group_count)):
+    for kind, groups in (("feature", feature_group_count), ("batch", batch_group_count)):
         if groups < 1 or out_features % groups:
             raise ValueError(
-                f"convolution: {what}_group_count {groups} must be positive and divide rhs's "
+                f"convolution: {kind}_group_count {groups} must be positive and divide rhs's "
                 f"{out_features} output features (dimension {rs[0]} of {rhs.str_short()})"
             )
     if lhs.shape[ls[0]] % batch_group_count:

@@ -67,23 +67,23 @@ def _abstract(
     out_sharding: object,
 ) -> ShapedArray:
     (lc, rc), (lb, rb) = dimension_numbers
-    for what, ls, rs in (("contracting", lc, rc), ("batch", lb, rb)):
+    for kind, ls, rs in (("contracting", lc, rc), ("batch", lb, rb)):
         if len(ls) != len(rs):
             raise TypeError(
-                f"dot_general: {what} dimensions {ls} of lhs and {rs} of rhs must be as many"
+                f"dot_general: {kind} dimensions {ls} of lhs and {rs} of rhs must be as many"
             )
         for i, j in zip(ls, rs, strict=True):
             if lhs.shape[i] != rhs.shape[j]:
                 raise ShapeError(
-                    f"dot_general: {what} dimension {i} of lhs has size {lhs.shape[i]}, but "
+                    f"dot_general: {kind} dimension {i} of lhs has size {lhs.shape[i]}, but "
                     f"dimension {j} of rhs has size {rhs.shape[j]}; they must be equal:\n"
                     + mark_dimensions(("lhs", lhs, [i]), ("rhs", rhs, [j]))
                 )
-    for what, x, contracting, batch in (("lhs", lhs, lc, lb), ("rhs", rhs, rc, rb)):
+    for kind, x, contracting, batch in (("lhs", lhs, lc, lb), ("rhs", rhs, rc, rb)):
         if len({*contracting, *batch}) != len(contracting) + len(batch):
             raise TypeError(
                 f"dot_general: contracting dimensions {contracting} and batch dimensions {batch} "
-                f"of {what} {x.str_short()} name a dimension twice"
+                f"of {kind} {x.str_short()} name a dimension twice"
             )
     shape = (
         *(lhs.shape[d] for d in lb),

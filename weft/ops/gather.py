@@ -102,12 +102,12 @@ _MODES: dict[Any, GatherScatterMode] = {
 PROMISE_IN_BOUNDS = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
-def check_dims(name: str, what: str, dims: Shape, rank: int, *, ordered: bool) -> None:
+def check_dims(name: str, label: str, dims: Shape, rank: int, *, ordered: bool) -> None:
     """Distinct dimensions in range, increasing if `ordered`."""
     bad = any(not 0 <= d < rank for d in dims) or len(set(dims)) != len(dims)
     if bad or (ordered and list(dims) != sorted(dims)):
         order = "increasing " if ordered else ""
-        raise TypeError(f"{name}: {what} {dims} must be distinct {order}dimensions below {rank}")
+        raise TypeError(f"{name}: {label} {dims} must be distinct {order}dimensions below {rank}")
 
 
 def check_index_types(

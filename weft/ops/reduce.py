@@ -216,13 +216,13 @@ reduce_or_p = reduction("reduce_or", "stablehlo.or", lambda d: d.type(0), accept
 reduce_xor_p = reduction("reduce_xor", "stablehlo.xor", lambda d: d.type(0), accepts=BITS)
 
 
-def _public(prim: Primitive, what: str) -> Callable:
+def _public(prim: Primitive, summary: str) -> Callable:
     def reduce(operand: ArrayLike, axes: Sequence[int]) -> Any:
         axes = canonical_axes(axes, typeof(operand).ndim)
         return prim.bind(operand, axes=axes) if axes else operand
 
     reduce.__name__ = reduce.__qualname__ = prim.name
-    reduce.__doc__ = f"{what} over the dimensions `axes`."
+    reduce.__doc__ = f"{summary} over the dimensions `axes`."
     return reduce
 
 

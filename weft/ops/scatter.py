@@ -105,8 +105,8 @@ def check_scatter(
     d: ScatterDimensionNumbers,
 ) -> None:
     check_dims(name, "update_window_dims", d.update_window_dims, len(updates_shape), ordered=True)
-    for what in ("inserted_window_dims", "operand_batching_dims"):
-        check_dims(name, what, getattr(d, what), operand.ndim, ordered=True)
+    for param in ("inserted_window_dims", "operand_batching_dims"):
+        check_dims(name, param, getattr(d, param), operand.ndim, ordered=True)
     mapped = d.scatter_dims_to_operand_dims
     check_dims(name, "scatter_dims_to_operand_dims", mapped, operand.ndim, ordered=False)
     batching = (d.operand_batching_dims, d.scatter_indices_batching_dims)
@@ -439,7 +439,7 @@ scatter_max_p = _prim(
 # Public functions -------------------------------------------------------------------------------
 
 
-def _public(prim: Primitive, what: str, example: str) -> Callable:
+def _public(prim: Primitive, summary: str, example: str) -> Callable:
     def function(
         operand: object,
         scatter_indices: ArrayLike,
@@ -462,7 +462,7 @@ def _public(prim: Primitive, what: str, example: str) -> Callable:
 
     name = prim.name.replace("-", "_")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{what}
+    function.__doc__ = f"""{summary}
 
     Args:
       operand: an array. scatter_indices: integers; the last dimension holds index vectors.

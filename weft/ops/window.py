@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 def _check_window(name: str, shape: Sequence[int], **lists: Sequence[Any]) -> None:
-    for what, values in lists.items():
+    for param, values in lists.items():
         if len(values) != len(shape):
             raise TypeError(
-                f"{name}: {what} {values} must have an entry for each of the {len(shape)} "
+                f"{name}: {param} {values} must have an entry for each of the {len(shape)} "
                 f"dimensions of shape {tuple(shape)}"
             )
-        if what != "padding" and any(v < 1 for v in values):
-            raise ValueError(f"{name}: {what} must be positive, got {values}")
+        if param != "padding" and any(v < 1 for v in values):
+            raise ValueError(f"{name}: {param} must be positive, got {values}")
 
 
 def window_shape(
@@ -384,8 +384,8 @@ def reduce_window(
     ones = (1,) * len(shape)
     dims = static_ints("reduce_window", "window_dimensions", window_dimensions)
     strides, base, dilation = (
-        ones if values is None else static_ints("reduce_window", what, values)
-        for what, values in (
+        ones if values is None else static_ints("reduce_window", name, values)
+        for name, values in (
             ("window_strides", window_strides),
             ("base_dilation", base_dilation),
             ("window_dilation", window_dilation),

@@ -39,12 +39,12 @@ def backend_for(platform: str) -> Backend | None:
 class Interpreted:
     """The host function that a program calls to run a kernel interpreted."""
 
-    __slots__ = ("__name__", "call", "params", "what")
+    __slots__ = ("__name__", "call", "params", "label")
 
     def __init__(self, call: KernelCall, params: InterpretParams) -> None:
         self.call = call
         self.params = params
-        self.what = "the interpreted kernel"
+        self.label = "the interpreted kernel"
         self.__name__ = call.name
 
     def __call__(self, *operands: object) -> list:

@@ -179,6 +179,8 @@ def _avals(values: Any, known: list) -> list[Any]:
     return [SimpleNamespace(shape=tuple(v.type.shape)) for v in list(values)[len(known) :]]
 
 
-def _factors_of_their_own(what: str, avals: Sequence[Any]) -> tuple:
+def _factors_of_their_own(prefix: str, avals: Sequence[Any]) -> tuple:
     """Return names of dimensions that are split with no other one."""
-    return tuple(tuple(f"{what}{k}_{d}" for d in range(len(a.shape))) for k, a in enumerate(avals))
+    return tuple(
+        tuple(f"{prefix}{k}_{d}" for d in range(len(a.shape))) for k, a in enumerate(avals)
+    )

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike, DTypeLike
 
 
-def _static_size(name: str, what: str, x: Array) -> int:
+def _static_size(name: str, label: str, x: Array) -> int:
     try:
         return x.__index__()
     except (TypeError, AttributeError):
         raise ArgumentError(
-            f"{name}: {what} must be an integer or an array with at least one dimension, got "
+            f"{name}: {label} must be an integer or an array with at least one dimension, got "
             f"{typeof(x).str_short()}"
         ) from None
 

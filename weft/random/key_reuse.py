@@ -32,7 +32,7 @@ class _Use:
 
     keys: Any
     mask: np.ndarray
-    who: str
+    used_by: str
     calls: frozenset[int]
 
 
@@ -100,11 +100,11 @@ def use(name: str, key: object) -> None:
         return
     if record.mask[positions].any():
         raise KeyReuseError(
-            f"{name}: key was used before, by {record.who}: its numbers would depend on those. Use "
-            "each key once: weft.random.split makes new ones, and weft.random.clone allows it"
+            f"{name}: key was used before, by {record.used_by}: its numbers would depend on those. "
+            "Use each key once: weft.random.split makes new ones, and weft.random.clone allows it"
         )
     record.mask[positions] = True
-    record.who, record.calls = f"{name} at {capture()}", frozenset(calls)
+    record.used_by, record.calls = f"{name} at {capture()}", frozenset(calls)
     while isinstance(key, BatchTracer):  # the use of one example is that of all
         key = key.val
         if not isinstance(key, BatchTracer):
@@ -138,12 +138,12 @@ class KeyUses:
                     used[i] = other
                 elif other.mask.any():
                     record.mask |= other.mask
-                    record.who = other.who
+                    record.used_by = other.used_by
         _used.clear()
         _used.update(used)
         return bodies
 
-    def of_loop(self, who: str, body: Body, carry: Sequence[object]) -> None:
+    def of_loop(self, api: str, body: Body, carry: Sequence[object]) -> None:
         """Note the keys that the steps of a loop use; each step needs keys of its own."""
         j, first = body.jaxpr.jaxpr, len(body.consts)
         for const in body.consts:
@@ -152,40 +152,40 @@ class KeyUses:
             if record is None or record.keys is not const or not record.mask.any():
                 continue
             if before is None or not before.mask.any():
-                raise _in_each_step(who, record, "closes over it")
+                raise _in_each_step(api, record, "closes over it")
         for i, x in enumerate(carry):
             record = _used.get(id(j.invars[first + i]))
             if record is not None and record.keys is j.invars[first + i]:
                 if used_variables([j.outvars[i]]):
-                    raise _in_each_step(who, record, "carries it on")
-                use(who, x)
+                    raise _in_each_step(api, record, "carries it on")
+                use(api, x)
 
 
-def _in_each_step(who: str, record: _Use, how: str) -> KeyReuseError:
+def _in_each_step(api: str, record: _Use, how: str) -> KeyReuseError:
     return KeyReuseError(
-        f"{who}: a key is used by each step, in {record.who}, as the body {how}: all steps would "
-        "draw the same numbers. Carry keys and split them in the body, give the loop one key for "
-        "each step, or use weft.random.fold_in with the step's number"
+        f"{api}: a key is used by each step, in {record.used_by}, as the body {how}: all steps "
+        "would draw the same numbers. Carry keys and split them in the body, give the loop one key "
+        "for each step, or use weft.random.fold_in with the step's number"
     )
 
 
-def use_in_condition(who: str, condition: Body, body: Body, carry: Sequence[object]) -> None:
+def use_in_condition(api: str, condition: Body, body: Body, carry: Sequence[object]) -> None:
     """Note the keys that the condition of a loop uses, which its body must replace."""
     first, tested = len(body.consts), condition.jaxpr.jaxpr.invars[len(condition.consts) :]
     j = body.jaxpr.jaxpr
     for i in used_variables(tested):
         if j.outvars[i] is j.invars[first + i] or used_variables([j.invars[first + i]]):
-            raise _in_each_step(who, _used[id(tested[i])], "carries it on")
-        use(who, carry[i])
+            raise _in_each_step(api, _used[id(tested[i])], "carries it on")
+        use(api, carry[i])
 
 
-def use_operands(who: str, bodies: Sequence[Body], operands: Sequence[object]) -> None:
+def use_operands(api: str, bodies: Sequence[Body], operands: Sequence[object]) -> None:
     """Note the operands, the last of the bodies' arguments, that one of the bodies uses."""
     used = set()
     for body in bodies:
         invars = body.jaxpr.jaxpr.invars
         used |= set(used_variables(invars[len(invars) - len(operands) :]))
-    use_arguments(who, [operands[i] for i in sorted(used)])
+    use_arguments(api, [operands[i] for i in sorted(used)])
 
 
 def use_arguments(name: str, keys: Sequence[object]) -> None:

@@ -78,12 +78,12 @@ def is_ref(x: object) -> bool:
     return hasattr(type(x), "ref_aval")
 
 
-def check_refs(who: str, in_tree: PyTreeDef, in_avals: Sequence[Any], refs: tuple) -> list:
+def check_refs(api: str, in_tree: PyTreeDef, in_avals: Sequence[Any], refs: tuple) -> list:
     """Return the refs and marks for the flat inputs."""
     leaves, tree = flatten(refs, lambda x: is_ref(x) or is_mark(x))
     if tree != in_tree:
         raise ValueError(
-            f"{who}: the refs must have the structure of the primals, {in_tree}, got {tree}; give "
+            f"{api}: the refs must have the structure of the primals, {in_tree}, got {tree}; give "
             "weft.ad.GradValue() or weft.ad.DontWant() where there is no ref"
         )
     for i, (ref, aval) in enumerate(zip(leaves, in_avals, strict=True)):
@@ -92,13 +92,13 @@ def check_refs(who: str, in_tree: PyTreeDef, in_avals: Sequence[Any], refs: tupl
         name = names_in(in_tree, "refs")[i]
         if not is_ref(ref):
             raise TypeError(
-                f"{who}: {name} must be a Ref, weft.ad.GradValue() or weft.ad.DontWant(), got "
+                f"{api}: {name} must be a Ref, weft.ad.GradValue() or weft.ad.DontWant(), got "
                 f"{type(ref).__name__}"
             )
         want = cotangent_aval(aval)
         if (ref.shape, ref.dtype) != (want.shape, want.dtype):
             raise TypeError(
-                f"{who}: {name} must hold {want.str_short()}, the cotangent's type, got a "
+                f"{api}: {name} must hold {want.str_short()}, the cotangent's type, got a "
                 f"{ref.aval.str_short()}"
             )
     return leaves

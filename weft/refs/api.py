@@ -305,25 +305,25 @@ def _check_readable(ref: Ref) -> None:
     check_own(ref.ref_aval)
 
 
-def mask_operands(shape: tuple[int, ...], mask: Any, what: str) -> list:
+def mask_operands(shape: tuple[int, ...], mask: Any, label: str) -> list:
     """Return the mask as an op's operand, of the shape of what is read or written."""
     if mask is None:
         return []
     mask = as_array(mask) if not hasattr(mask, "dtype") else mask
     if not dtypes.is_bool(typeof(mask).dtype):
-        raise TypeError(f"{what}: mask must be boolean, got {typeof(mask).str_short()}")
-    return [_spread(mask, shape, f"{what}: mask")]
+        raise TypeError(f"{label}: mask must be boolean, got {typeof(mask).str_short()}")
+    return [_spread(mask, shape, f"{label}: mask")]
 
 
-def _spread(x: ArrayLike, shape: tuple[int, ...], what: str) -> Any:
+def _spread(x: ArrayLike, shape: tuple[int, ...], label: str) -> Any:
     value_shape = typeof(x).shape
     fits = len(value_shape) <= len(shape) and all(
         a in (1, b) for a, b in zip(value_shape[::-1], shape[::-1], strict=False)
     )
     if not fits:
         raise ValueError(
-            f"{what} of shape {value_shape} does not broadcast to the shape {shape} of the part of "
-            "the ref that is indexed"
+            f"{label} of shape {value_shape} does not broadcast to the shape {shape} of the part "
+            "of the ref that is indexed"
         )
     return broadcast_to(x, shape)
 
@@ -370,10 +370,10 @@ def _locate(ref: Ref, idx: object, mask: object = None) -> Index:
     return ref.located(idx, mask)
 
 
-def _check_hints(who: str, hints: dict) -> None:
+def _check_hints(api: str, hints: dict) -> None:
     unknown = set(hints) - {"cache_modifier", "eviction_policy", "volatile"}
     if unknown:
-        raise TypeError(f"{who}: unknown argument {sorted(unknown)[0]!r}")
+        raise TypeError(f"{api}: unknown argument {sorted(unknown)[0]!r}")
 
 
 def to_plain(at: Index, value: ArrayLike) -> Any:
@@ -396,7 +396,7 @@ def shown(at: Index, out: ArrayLike) -> Any:
     return expand_dims(out, at.new) if at.new else out
 
 
-def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
+def _value(ref: Ref, value: ArrayLike, label: str) -> Any:
     """Return the value in the ref's dtype; numbers adapt, arrays must have it."""
     dtype = ref.dtype
     if isinstance(value, Ref):
@@ -408,7 +408,7 @@ def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
         kinds = dtypes.is_complex, dtypes.is_inexact
         if not (aval.weak_type and all(has(dtype) or not has(aval.dtype) for has in kinds)):
             raise ArgumentError(
-                f"{what} of dtype {dtypes.short_name(aval.dtype)} does not fit into a "
+                f"{label} of dtype {dtypes.short_name(aval.dtype)} does not fit into a "
                 f"{ref.ref_aval.str_short()}; convert it with .astype({str(dtype)!r})"
             )
     if isinstance(value, bool | int | float | complex):
@@ -421,20 +421,20 @@ def _value(ref: Ref, value: ArrayLike, what: str) -> Any:
     return stop_gradient(value) if ref.ref_aval.no_grad else value
 
 
-def check_dtype(ref: Ref, what: str) -> None:
+def check_dtype(ref: Ref, label: str) -> None:
     """Raise for refs whose memory holds another dtype than they are seen in."""
     if ref.dtype != ref.ref_aval.dtype:
         raise TypeError(
-            f"{what}: the ref is a {ref.ref_aval.str_short()} seen as "
+            f"{label}: the ref is a {ref.ref_aval.str_short()} seen as "
             f"{dtypes.short_name(ref.dtype)}, and would be changed as what it is; read it, "
             "compute, and write it"
         )
 
 
-def stored(ref: Ref, at: Index, value: ArrayLike, what: str) -> Any:
+def stored(ref: Ref, at: Index, value: ArrayLike, label: str) -> Any:
     """Return the value as the op takes it."""
     return to_plain(
-        at, _spread(_value(ref, value, f"{what}: a value"), at.shape, f"{what}: a value")
+        at, _spread(_value(ref, value, f"{label}: a value"), at.shape, f"{label}: a value")
     )
 
 

@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 class _Hull:
     """The smallest window around an index: its place, and the index relative to it."""
 
-    __slots__ = ("index", "place", "plain", "shape", "sizes", "starts")
+    __slots__ = ("index", "block_position", "plain", "shape", "sizes", "starts")
 
     def __init__(self, shape: Shape, indexer: Indexer, operands: Sequence[Any]) -> None:
         starts: list[Any] = []

@@ -62,10 +62,10 @@ def memory_text(compiled: LoadedExecutable) -> str:
         "results": stats.output_size_in_bytes - stats.alias_size_in_bytes,
         "temporaries": stats.temp_size_in_bytes,
     }
-    needs = ", ".join(f"{what} {format_bytes(size)}" for what, size in parts.items())
+    needs = ", ".join(f"{purpose} {format_bytes(size)}" for purpose, size in parts.items())
     lines = [f"{compiled.name} needs on each device: {needs}"]
-    for size, what in largest_values(compiled.as_text())[:_SHOWN]:
-        lines.append(f"  {format_bytes(size)}: {what}")
+    for size, purpose in largest_values(compiled.as_text())[:_SHOWN]:
+        lines.append(f"  {format_bytes(size)}: {purpose}")
     lines.append(_REMEDY)
     return "\n".join(lines)
 

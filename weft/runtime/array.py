@@ -299,10 +299,10 @@ def _dlpack_device(self: Array) -> tuple[int, int]:
     return _DLPACK_KINDS[device.platform], device.local_hardware_id or 0
 
 
-def _scalar(self: Array, what: str) -> Any:
+def _scalar(self: Array, label: str) -> Any:
     if self.aval.shape != ():
         raise TypeError(
-            f"{what}() needs an array without dimensions, got {describe(self)}"
+            f"{label}() needs an array without dimensions, got {describe(self)}"
             + ("; use .item()" if self.aval.size == 1 else "")
         )
     return host_value(self).item()

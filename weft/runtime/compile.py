@@ -237,12 +237,12 @@ def module_name(module: ir.Module) -> str:
     return attributes["sym_name"].value if "sym_name" in attributes else "main"
 
 
-def _log(name: str, start: float, what: str) -> None:
+def _log(name: str, start: float, stage: str) -> None:
     if config.log_compiles:
         import logging
 
         ms = (time.perf_counter() - start) * 1e3
-        logging.getLogger("weft").warning("%s %s in %.1f ms", name, what, ms)
+        logging.getLogger("weft").warning("%s %s in %.1f ms", name, stage, ms)
 
 
 LONG = 30.0

@@ -62,10 +62,10 @@ class HostCallError(RuntimeError):
     number = 0
 
 
-def reporting(function: Callable, what: str) -> Callable:
+def reporting(function: Callable, host_call: str) -> Callable:
     """Return the function, whose exceptions are raised again where the program's failure shows.
 
-    what: the call and the user's line, as in "pure_callback of f at file.py:3 (main)".
+    host_call: the call and the user's line, as in "pure_callback of f at file.py:3 (main)".
     """
 
     def call(*args: np.ndarray) -> Any:
@@ -73,13 +73,13 @@ def reporting(function: Callable, what: str) -> Callable:
             with cpu_run_limit.running_callback():
                 return function(*args)
         except BaseException as e:  # SystemExit and KeyboardInterrupt arrive as themselves too
-            e.add_note(f"raised in {what}")
+            e.add_note(f"raised in {host_call}")
             number = next(_numbers)
             _raised[number] = e, e.__traceback__
             while len(_raised) > _KEPT:
                 _raised.popitem(last=False)
             said = f"{type(e).__name__}: {e}"
-            error = HostCallError(f"{what} raised {said} [host error {number}]")
+            error = HostCallError(f"{host_call} raised {said} [host error {number}]")
             error.number = number
             raise error from None
 

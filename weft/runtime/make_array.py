@@ -207,11 +207,11 @@ def _keys_from_callback(
     return kind.wrap(make_array_from_callback((*shape, *kind.physical_shape), sharding, words))
 
 
-def _dtype_of(what: str, part: np.ndarray) -> np.dtype:
+def _dtype_of(label: str, part: np.ndarray) -> np.dtype:
     try:
         return np.dtype(dtypes.canonicalize_dtype(part.dtype))
     except TypeError as e:
-        raise TypeError(f"{what}: {e}") from None
+        raise TypeError(f"{label}: {e}") from None
 
 
 def make_array_from_process_local_data(

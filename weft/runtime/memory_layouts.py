@@ -57,7 +57,7 @@ def held(x: Any) -> Any:
     return form.layout if isinstance(form, Format) else None
 
 
-def resolved(who: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple | None:
+def resolved(api: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple | None:
     """Return the layouts of a program's arguments and results; None if all are the default.
 
     asked: those of arguments and of results that jit was given, or None. have: those that the
@@ -74,7 +74,7 @@ def resolved(who: str, names: Any, asked: Any, have: Any, n_out: int) -> tuple |
         if a is not AUTO:
             remedy = "move it with weft.device_put(x, Format(layout, sharding))"
         raise ValueError(
-            f"{who}: argument{labels[i]} has {h!r}, but in_shardings asks for {a!r}; {remedy}"
+            f"{api}: argument{labels[i]} has {h!r}, but in_shardings asks for {a!r}; {remedy}"
         )
     in_layouts = [a if h is None or a is not None else h for a, h in zip(ins, have, strict=True)]
     result = tuple(_asked(a) for a in in_layouts), tuple(_asked(a) for a in outs)

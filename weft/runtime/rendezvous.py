@@ -209,10 +209,10 @@ def explain_disconnected(members: dict[int, socket.socket], count: int, seconds:
         line = _line(member, time.monotonic() + 0.1)
         if line != _READY or not _is_open(member):
             absent.append(number)
-    who = _numbers(absent) if absent else "unknown, for all of them tried"
+    api = _numbers(absent) if absent else "unknown, for all of them tried"
     text = (
         f"{_WHO}: all {count} processes came, but not all connected within {seconds:g} s: process "
-        f"{who} ended or hangs since. Start all of them again"
+        f"{api} ended or hangs since. Start all of them again"
     )
     send_away(members, text)
     return text

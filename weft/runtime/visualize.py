@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "bright_black", "bright_red")
 
 
-def placement(what: str, value: Any) -> Any:
+def placement(caller: str, value: Any) -> Any:
     """Return an array's sharding; for a traced value, its type's, over real devices."""
     sharding = value.sharding
     if sharding is None:
         raise ValueError(
-            f"{what}: where a traced value of type {value.aval.str_short()} is placed is not known "
-            "while tracing. After partitioning it stands in "
+            f"{caller}: where a traced value of type {value.aval.str_short()} is placed is not "
+            "known while tracing. After partitioning it stands in "
             "weft.jit(f).lower(...).stages.propagated; weft.lax.with_sharding_constraint fixes it; "
             "and over a mesh of Explicit axes it is part of the type"
         )

@@ -101,22 +101,22 @@ def _reshard(x: ArrayLike, target: NamedSharding) -> Any:
     return reshard_p.bind(x, sharding=sharding)
 
 
-def _targets(what: str, targets: Any, tree: Any) -> list:
+def _targets(label: str, targets: Any, tree: Any) -> list:
     def is_target(value: NamedSharding | PartitionSpec) -> bool:
         return isinstance(value, PartitionSpec | Sharding | NamedSharding)
 
     if is_target(targets):
         return [targets] * tree.num_leaves
-    return broadcast_prefix(targets, tree, what, lambda v: v is None or is_target(v))
+    return broadcast_prefix(targets, tree, label, lambda v: v is None or is_target(v))
 
 
-def named(what: str, target: object, *operands: object) -> Any:
+def named(label: str, target: object, *operands: object) -> Any:
     """Make a sharding of a sharding, or of a `P` on the context's mesh or the operands'."""
     if not isinstance(target, PartitionSpec):
         if isinstance(target, Sharding | NamedSharding):
             return target
         raise ArgumentError(
-            f"{what}: a sharding or a PartitionSpec is needed, got {type(target).__name__}: "
+            f"{label}: a sharding or a PartitionSpec is needed, got {type(target).__name__}: "
             f"{target!r}"
         )
     mesh: Any = context_mesh()
@@ -127,8 +127,8 @@ def named(what: str, target: object, *operands: object) -> Any:
             mesh = getattr(getattr(x, "sharding", None), "mesh", None) or mesh
     if mesh is None:
         raise NoMeshError(
-            f"{what}: {target!r} was given but no mesh is in context; call weft.set_mesh(mesh), or "
-            "give NamedSharding(mesh, spec)"
+            f"{label}: {target!r} was given but no mesh is in context; call weft.set_mesh(mesh), "
+            "or give NamedSharding(mesh, spec)"
         )
     return NamedSharding(mesh, target)
 
@@ -158,7 +158,7 @@ def placed(fun: Callable[..., Any], out_sharding: object, *operands: object) -> 
     return reshard(fun(*[drop_type(x) for x in operands]), sharding)
 
 
-def _region_mesh(what: str, shardings: NamedSharding | PartitionSpec, args: Sequence[Any]) -> Any:
+def _region_mesh(label: str, shardings: NamedSharding | PartitionSpec, args: Sequence[Any]) -> Any:
     """Return a region's mesh: in context, in given shardings, or in the arguments' types."""
     region_mesh = context_mesh()
     owner = "the mesh in context"
@@ -168,7 +168,7 @@ def _region_mesh(what: str, shardings: NamedSharding | PartitionSpec, args: Sequ
             continue
         if region_mesh is not None and region_mesh.abstract_mesh is not mesh.abstract_mesh:
             raise ValueError(
-                f"{what}: {owner} is {region_mesh!r}, but a sharding is over {mesh!r}; use one "
+                f"{label}: {owner} is {region_mesh!r}, but a sharding is over {mesh!r}; use one "
                 "mesh, with weft.set_mesh(mesh) and shardings given as P(...)"
             )
         if region_mesh is None or isinstance(mesh, Mesh):
@@ -182,15 +182,15 @@ def _region_mesh(what: str, shardings: NamedSharding | PartitionSpec, args: Sequ
     return region_mesh
 
 
-def _retyped(what: str, mesh: Any, axes: Any, axis_type: AxisType) -> Any:
+def _retyped(label: str, mesh: Any, axes: Any, axis_type: AxisType) -> Any:
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
     for name in names:
-        mesh.check_axis(name, f"{what}: axis")
+        mesh.check_axis(name, f"{label}: axis")
     if axes is None:
         names = [n for n in names if mesh.axis_type(n) is not AxisType.Manual]
     elif manual := [n for n in names if mesh.axis_type(n) is AxisType.Manual]:
         raise ValueError(
-            f"{what}: mesh axis {manual[0]!r} is Manual inside shard_map and cannot become "
+            f"{label}: mesh axis {manual[0]!r} is Manual inside shard_map and cannot become "
             f"{axis_type.name}; leave it out of axes"
         )
     return mesh.update(axis_types=dict.fromkeys(names, axis_type))

@@ -316,9 +316,9 @@ class _Join:
         self.owner: dict[str, int] = {}
         self.split_by: dict[str, int] = {}
 
-    def fail(self, what: str, fix: str) -> ShardingTypeError:
+    def fail(self, problem: str, fix: str) -> ShardingTypeError:
         listing = ", ".join(a.str_short() for a in self.avals)
-        return ShardingTypeError(f"{self.name} of {listing}: {what}. {fix}")
+        return ShardingTypeError(f"{self.name} of {listing}: {problem}. {fix}")
 
     def take(self, i: int) -> None:
         """Assign operand i's axes to its factors, to the outermost as many as its size holds."""

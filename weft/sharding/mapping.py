@@ -22,10 +22,10 @@ def _is_batching(factor: str) -> bool:
     return factor[:1] == BATCHING and (len(factor) == 1 or factor[1:].isdigit())
 
 
-def _check_name(factor: object, who: str) -> None:
+def _check_name(factor: object, api: str) -> None:
     if not isinstance(factor, str) or not _NAME.fullmatch(factor):
         raise ValueError(
-            f"{who}: {factor!r} is no name of a factor, which begins with a letter and has letters,"
+            f"{api}: {factor!r} is no name of a factor, which begins with a letter and has letters,"
             " digits and underscores"
         )
 
@@ -189,12 +189,12 @@ class SdyShardingRule:
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def attribute_text(self, operands: Sequence[Any], results: Sequence[Any], who: str) -> str:
+    def attribute_text(self, operands: Sequence[Any], results: Sequence[Any], api: str) -> str:
         """Return the rule of arrays with these shapes as an `sdy.op_sharding_rule` attribute.
 
         Raises ValueError where their number, ranks or sizes do not fit.
         """
-        arrays, sizes = self._fitted(operands, results, who)
+        arrays, sizes = self._fitted(operands, results, api)
         symbols = {factor: _symbol(i) for i, factor in enumerate(sizes)}
 
         def tensors(dims: Sequence[Sequence[Sequence[str]]]) -> str:
@@ -211,9 +211,9 @@ class SdyShardingRule:
                 kinds += f" {kind.removesuffix('_factors')}={{{', '.join(members)}}}"
         return f"#sdy.op_sharding_rule<{body} {{{listing}}}{kinds}, custom>"
 
-    def factor_text(self, operands: Sequence[Any], results: Sequence[Any], who: str) -> str:
+    def factor_text(self, operands: Sequence[Any], results: Sequence[Any], api: str) -> str:
         """Return the rule as weft/sharding/factors.py reads it, for Explicit axes of types."""
-        arrays, sizes = self._fitted(operands, results, who)
+        arrays, sizes = self._fitted(operands, results, api)
         n = len(operands)
         ins, outs = ({f for a in side for d in a for f in d} for side in (arrays[:n], arrays[n:]))
         shared = (ins & outs) - {*self.need_replication_factors, *self.reduction_factors}
@@ -230,7 +230,7 @@ class SdyShardingRule:
         return " -> ".join(sides)
 
     def _fitted(
-        self, operands: Sequence[Any], results: Sequence[Any], who: str
+        self, operands: Sequence[Any], results: Sequence[Any], api: str
     ) -> tuple[list[list[tuple[str, ...]]], dict[str, int]]:
         """Return the factors of every dimension, and the sizes of all factors."""
         sizes: dict[str, int] = {}
@@ -242,17 +242,17 @@ class SdyShardingRule:
         ):
             if len(mappings) != len(values):
                 raise ValueError(
-                    f"{who}: {self!r} describes {len(mappings)} {kind}s, there are {len(values)}"
+                    f"{api}: {self!r} describes {len(mappings)} {kind}s, there are {len(values)}"
                 )
             for i, (mapping, array) in enumerate(zip(mappings, values, strict=True)):
-                what = f"{who}: {self!r}: {kind} {i} of shape {tuple(array.shape)}"
-                arrays.append(self._dims(mapping, tuple(array.shape), groups, sizes, what))
+                label = f"{api}: {self!r}: {kind} {i} of shape {tuple(array.shape)}"
+                arrays.append(self._dims(mapping, tuple(array.shape), groups, sizes, label))
         for array, dims in zip((*operands, *results), arrays, strict=True):
             for size, factors in zip(array.shape, dims, strict=True):
                 product = math.prod(sizes[f] for f in factors)
                 if len(factors) > 1 and product != size:
                     raise ValueError(
-                        f"{who}: {self!r}: ({' '.join(factors)}) has {product} elements, the "
+                        f"{api}: {self!r}: ({' '.join(factors)}) has {product} elements, the "
                         f"dimension of an array of shape {tuple(array.shape)} has {size}"
                     )
         return arrays, sizes
@@ -263,7 +263,7 @@ class SdyShardingRule:
         shape: tuple[int, ...],
         groups: dict[str, int],
         sizes: dict[str, int],
-        what: str,
+        label: str,
     ) -> list[tuple[str, ...]]:
         dims = list(map(_factors, mapping))
         if mapping and isinstance(mapping[0], str) and _is_batching(mapping[0]):
@@ -271,18 +271,18 @@ class SdyShardingRule:
             lead = max(len(shape) - len(mapping) + 1, 0)
             if groups.setdefault(group, lead) != lead:
                 raise ValueError(
-                    f"{what}: '...' is {lead} dimensions here, elsewhere {groups[group]}"
+                    f"{label}: '...' is {lead} dimensions here, elsewhere {groups[group]}"
                 )
             dims[:1] = [(f"{BATCHING}{group} {d}",) for d in range(lead)]
         if len(dims) != len(shape):
-            raise ValueError(f"{what}: the rule gives it {len(dims)} dimensions")
+            raise ValueError(f"{label}: the rule gives it {len(dims)} dimensions")
         for d, (factors, size) in enumerate(zip(dims, shape, strict=True)):
             if len(factors) == 1:
                 (factor,) = factors
                 factor_size = sizes.setdefault(factor, size)
                 if factor_size != size and factor[0] == BATCHING:
                     raise ValueError(
-                        f"{what}: leading dimension {d} has size {factor_size} elsewhere"
+                        f"{label}: leading dimension {d} has size {factor_size} elsewhere"
                     )
                 sizes[factor] = min(factor_size, size)
                 continue
@@ -334,40 +334,40 @@ def parse_rule(text: str, **options: Any) -> SdyShardingRule:
 
 def _parse_side(side: str, text: str) -> Iterator[ArrayMapping]:
     """Return the mappings of the arrays on one side; a side without any is one scalar."""
-    who = f"sharding_rule {text!r}"
+    api = f"sharding_rule {text!r}"
     array: list[str | CompoundFactor] = []
     compound: list[str] | None = None
     for token in _TOKEN.finditer(side):
         name, mark, group = token["name"], token["mark"], token["group"]
         if token["wrong"]:
-            raise ValueError(f"{who}: {token['wrong']!r} means nothing in a rule")
+            raise ValueError(f"{api}: {token['wrong']!r} means nothing in a rule")
         if group is not None:
             if array or compound is not None:
-                raise ValueError(f"{who}: '...' stands in front of an array's dimensions")
+                raise ValueError(f"{api}: '...' stands in front of an array's dimensions")
             array.append(f"{BATCHING}{int(group)}" if group else BATCHING)
         elif name:
-            _check_name(name, who)
+            _check_name(name, api)
             (array if compound is None else compound).append(name)
         elif mark == "(":
             if compound is not None:
                 raise ValueError(
-                    f"{who}: a dimension's factors are one list without inner brackets"
+                    f"{api}: a dimension's factors are one list without inner brackets"
                 )
             compound = []
         elif compound is not None:
             if mark != ")":
-                raise ValueError(f"{who}: '(' is not closed")
+                raise ValueError(f"{api}: '(' is not closed")
             if len(compound) < 2:
-                raise ValueError(f"{who}: brackets hold two factors at least")
+                raise ValueError(f"{api}: brackets hold two factors at least")
             array.append(CompoundFactor(*compound))
             compound = None
         elif mark == ")":
-            raise ValueError(f"{who}: ')' closes nothing")
+            raise ValueError(f"{api}: ')' closes nothing")
         else:
             yield ArrayMapping(*array)
             array = []
     if compound is not None:
-        raise ValueError(f"{who}: '(' is not closed")
+        raise ValueError(f"{api}: '(' is not closed")
     yield ArrayMapping(*array)
 
 

@@ -60,11 +60,11 @@ class Layout:
         """Tell whether the order is row-major, the default of CPUs and GPUs."""
         return self.tiling is None and self.major_to_minor == tuple(range(len(self.major_to_minor)))
 
-    def check_compatible_aval(self, shape: Sequence[int], who: str = "") -> None:
+    def check_compatible_aval(self, shape: Sequence[int], api: str = "") -> None:
         """Raise ValueError for an array of another rank."""
         if len(shape) != len(self.major_to_minor):
             raise ValueError(
-                f"{who}{': ' if who else ''}{self!r} is for {len(self.major_to_minor)} dimensions, "
+                f"{api}{': ' if api else ''}{self!r} is for {len(self.major_to_minor)} dimensions, "
                 f"the value of shape {tuple(shape)} has {len(shape)}"
             )
 

@@ -108,11 +108,11 @@ class _AxisQueries:
         self.check_axis(name)
         return self.axis_types[self.axis_names.index(name)]
 
-    def check_axis(self, name: str, what: str = "axis") -> None:
+    def check_axis(self, name: str, label: str = "axis") -> None:
         """Raise ValueError, listing the mesh's axes, when ``name`` is not one of them."""
         if name not in self.shape:
             raise ValueError(
-                f"{what} {name!r} is not an axis of the mesh; its axes are "
+                f"{label} {name!r} is not an axis of the mesh; its axes are "
                 f"{axes_text(self) or 'none (the mesh is empty)'}"
             )
 
@@ -157,26 +157,26 @@ def _types(axis_types: Any, names: tuple) -> tuple[AxisType, ...]:
     return types
 
 
-def _sizes(sizes: Any, what: str) -> tuple[int, ...]:
+def _sizes(sizes: Any, label: str) -> tuple[int, ...]:
     """Return the sizes of axes as ints; raises unless they are whole and at least 1."""
     listed = sizes if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
     try:
         whole = tuple(operator.index(s) for s in listed)
     except TypeError:
-        raise ArgumentError(f"{what} must hold whole numbers, got {sizes!r}") from None
-    _check_sizes(whole, what)
+        raise ArgumentError(f"{label} must hold whole numbers, got {sizes!r}") from None
+    _check_sizes(whole, label)
     return whole
 
 
-def _check_sizes(sizes: tuple[int, ...], what: str) -> None:
+def _check_sizes(sizes: tuple[int, ...], label: str) -> None:
     if sizes and min(sizes) < 1:
-        raise ValueError(f"{what} must be 1 or more along every axis, got {sizes}")
+        raise ValueError(f"{label} must be 1 or more along every axis, got {sizes}")
 
 
-def _check_names(names: tuple, sizes: tuple, what: str) -> None:
+def _check_names(names: tuple, sizes: tuple, label: str) -> None:
     if len(names) != len(sizes):
         raise ValueError(
-            f"{what} has {len(sizes)} dimensions {tuple(sizes)} but {len(names)} axis names "
+            f"{label} has {len(sizes)} dimensions {tuple(sizes)} but {len(names)} axis names "
             f"{names}; give one name for each dimension"
         )
     for name in names:

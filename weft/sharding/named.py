@@ -284,11 +284,11 @@ class NamedSharding(_xla.MultiDeviceShardingBase):
         """
         return _shard_shape(self, tuple(global_shape))
 
-    def check_rank(self, shape: tuple[int, ...], what: str = "an array") -> None:
+    def check_rank(self, shape: tuple[int, ...], label: str = "an array") -> None:
         """Raise ValueError when the spec has more entries than ``shape`` has dimensions."""
         if len(self.spec) > len(shape):
             raise ValueError(
-                f"{self.spec!r} has {len(self.spec)} entries, but {what} of shape {tuple(shape)} "
+                f"{self.spec!r} has {len(self.spec)} entries, but {label} of shape {tuple(shape)} "
                 f"has {len(shape)} dimension{'s' * (len(shape) != 1)}; use at most {len(shape)} "
                 f"entr{'y' if len(shape) == 1 else 'ies'}"
                 + (": P() for a scalar" if not shape else "")

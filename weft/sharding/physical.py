@@ -276,7 +276,7 @@ def in_device_order(sharding: NamedSharding, devices: tuple, ndim: int) -> Any:
     return GSPMDSharding(devices, hlo, memory_kind=sharding.memory_kind)
 
 
-def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
+def as_sharding(target: Device | NamedSharding, label: str = "sharding") -> Any:
     """Return a sharding from a sharding, a device, or a `P` over the mesh in context."""
     if isinstance(target, Sharding):
         return target
@@ -284,7 +284,7 @@ def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
         mesh = get_mesh()
         if mesh is None:
             raise NoMeshError(
-                f"{what} is {target!r} but no mesh is in context; call weft.set_mesh(mesh), or "
+                f"{label} is {target!r} but no mesh is in context; call weft.set_mesh(mesh), or "
                 "give NamedSharding(mesh, spec)"
             )
         return NamedSharding(mesh, target)
@@ -292,6 +292,6 @@ def as_sharding(target: Device | NamedSharding, what: str = "sharding") -> Any:
         return SingleDeviceSharding(target)
     remedy = "; on a mesh, give NamedSharding(mesh, spec)" if isinstance(target, Mesh) else ""
     raise ArgumentError(
-        f"{what} must be a device, a sharding or a PartitionSpec, got {type(target).__name__}: "
+        f"{label} must be a device, a sharding or a PartitionSpec, got {type(target).__name__}: "
         f"{target!r}{remedy}"
     )

@@ -47,26 +47,26 @@ def split_shape(mat: BCOO) -> tuple[tuple, tuple, tuple]:
     return mat.shape[:n], mat.shape[n:end], mat.shape[end:]
 
 
-def expect(who: str, mat: object, kind: type = BCOO, argument: str = "mat") -> None:
+def expect(api: str, mat: object, kind: type = BCOO, argument: str = "mat") -> None:
     """Raise TypeError where an argument is no sparse array of the kind."""
     if not isinstance(mat, kind):
         raise TypeError(
-            f"{who}: {argument} must be a {kind.__name__}, got {type(mat).__name__}; "
+            f"{api}: {argument} must be a {kind.__name__}, got {type(mat).__name__}; "
             f"{kind.__name__}.fromdense makes one of a dense array"
         )
 
 
-def concrete_nse(who: str, nse: Any) -> int:
+def concrete_nse(api: str, nse: Any) -> int:
     """Return a number of stored elements as an int; ValueError where it is only known later."""
     if isinstance(nse, Tracer):
         raise weft.errors.ConcretizationTypeError(
             nse,
-            f"{who}: nse, the number of stored elements, is part of the result's type: give an int "
+            f"{api}: nse, the number of stored elements, is part of the result's type: give an int "
             "to use it under jit, vmap and other transformations",
         )
     nse = operator.index(nse)
     if nse < 0:
-        raise ValueError(f"{who}: nse must not be negative, got {nse}")
+        raise ValueError(f"{api}: nse must not be negative, got {nse}")
     return nse
 
 

@@ -20,10 +20,10 @@ from weft.sparse.matrices import COO, CSC, CSR
 _FORMATS: dict[str, type] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csr": CSR, "csc": CSC}
 
 
-def _in_format(who: str, mat: BCOO, sparse_format: str) -> Any:
+def _in_format(api: str, mat: BCOO, sparse_format: str) -> Any:
     if sparse_format not in _FORMATS:
         raise ValueError(
-            f"{who}: sparse_format must be one of {', '.join(_FORMATS)}, got {sparse_format!r}"
+            f"{api}: sparse_format must be one of {', '.join(_FORMATS)}, got {sparse_format!r}"
         )
     kind: Any = _FORMATS[sparse_format]
     return mat if kind is BCOO else kind.from_bcoo(mat)

@@ -17,11 +17,11 @@ from weft.sparse.transform import is_sparse
 class _Opened:
     """Arguments of which those to be differentiated are given as their stored elements."""
 
-    def __init__(self, who: str, fun: Callable, argnums: int | Sequence[int], args: tuple) -> None:
+    def __init__(self, api: str, fun: Callable, argnums: int | Sequence[int], args: tuple) -> None:
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         if any(not -len(args) <= n < len(args) for n in numbers):
             raise ArgumentError(
-                f"{who}: argnums {argnums} must be among the {len(args)} positional arguments"
+                f"{api}: argnums {argnums} must be among the {len(args)} positional arguments"
             )
         self.numbers = tuple(n % len(args) for n in numbers)
         self.single = isinstance(argnums, int)

@@ -179,11 +179,11 @@ def _from(kind: str, mat: object, nse: int | None, index_dtype: object) -> Any:
     )
 
 
-def _multiply(who: str, mat: Any, kind: type, other: Any, ndim: int, transpose: bool) -> Array:
-    expect(who, mat, kind)
+def _multiply(api: str, mat: Any, kind: type, other: Any, ndim: int, transpose: bool) -> Array:
+    expect(api, mat, kind)
     other = wnp.asarray(other)
     if other.ndim != ndim:
-        raise ValueError(f"{who}: the dense operand must have rank {ndim}, got {other.shape}")
+        raise ValueError(f"{api}: the dense operand must have rank {ndim}, got {other.shape}")
     return (mat.T if transpose else mat) @ other
 
 

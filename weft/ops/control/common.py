@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from weft.typing import ArrayLike
 
 
-def check_function(who: str, what: str, fun: object) -> None:
+def check_function(api: str, label: str, fun: object) -> None:
     if not callable(fun):
-        raise TypeError(f"{who}: {what} must be a function, got {type(fun).__name__}: {fun!r:.100}")
+        raise TypeError(
+            f"{api}: {label} must be a function, got {type(fun).__name__}: {fun!r:.100}"
+        )
 
 
 def value_in_python(x: ArrayLike) -> Any:
@@ -47,7 +49,7 @@ def value_in_python(x: ArrayLike) -> Any:
     return None if value is None or np.size(value) != 1 else np.asarray(value).item()
 
 
-def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:
+def avals_of(api: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> list:
     """Return the types of values; TypeError naming the first that is no array."""
     check_unchangeable(leaves)
     try:
@@ -56,7 +58,7 @@ def avals_of(who: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]
         for x, name in zip(leaves, names(), strict=True):
             if not is_array_like(x):
                 raise TypeError(
-                    f"{who}: {name} is not an array or a number but {type(x).__name__}: "
+                    f"{api}: {name} is not an array or a number but {type(x).__name__}: "
                     f"{x!r:.100}; close over it, or bind it with functools.partial"
                 ) from None
         raise
@@ -131,7 +133,7 @@ def _cast_text(mine: Mat, other: Mat) -> str | None:
 
 
 def check_same_types(
-    who: str,
+    api: str,
     expected: Sequence[Any],
     got: Sequence[Any],
     names: Callable[[], Sequence[str]],
@@ -145,7 +147,7 @@ def check_same_types(
     if not wrong:
         return
     leaves = names()
-    lines = [f"{who}:"]
+    lines = [f"{api}:"]
     for i in wrong[:8]:
         e, g = expected[i], got[i]
         lines += [leaves[i], mark_difference(_text(e, g), _text(g, e))]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def trace_branches(
-    who: str,
+    api: str,
     names: Sequence[str],
     functions: Sequence[Callable],
     operands: tuple,
@@ -57,17 +57,17 @@ def trace_branches(
     texts = [f"{n} {function_text(f)}" for n, f in zip(names, functions, strict=True)]
     axes = index.mat.varying if index is not None else frozenset()
     if not axes:
-        return _traced(who, texts, functions, operands)
+        return _traced(api, texts, functions, operands)
     functions = [ending_varying(f, axes) for f in functions]
     varied = tree_map(lambda x: vary(x, axes) if equal_over(x, axes) else x, operands)
     try:
-        return _traced(who, texts, functions, varied, axes)
+        return _traced(api, texts, functions, varied, axes)
     except (TypeError, ValueError):  # branches that count on a value being equal
-        return _traced(who, texts, functions, operands)
+        return _traced(api, texts, functions, operands)
 
 
 def _traced(
-    who: str,
+    api: str,
     texts: Sequence[str],
     functions: Sequence[Callable],
     operands: tuple,
@@ -76,7 +76,7 @@ def _traced(
     """axes: those along which differentiable values from outside are cast to varying in front."""
     leaves, operands_tree = flatten(operands)
     tree = args_tree(*operands)
-    avals = avals_of(who, leaves, names_of(operands_tree, "operands"))
+    avals = avals_of(api, leaves, names_of(operands_tree, "operands"))
     uses = key_uses() if config.debug_key_reuse else None
 
     def trace(f: Callable) -> Body:
@@ -94,15 +94,15 @@ def _traced(
     if joined is not None:
         if uses is not None:
             uses.restore()
-        return _traced(who, texts, joined, operands, axes)
+        return _traced(api, texts, joined, operands, axes)
     for text, body in zip(texts[1:], bodies[1:], strict=True):
         if body.out_tree != first.out_tree:
             raise TypeError(
-                f"{who} branch outputs must have the same pytree structure, but\n"
+                f"{api} branch outputs must have the same pytree structure, but\n"
                 f"  {texts[0]} returns {first.out_tree}\n  {text} returns {body.out_tree}"
             )
         check_same_types(
-            f"{who}: the branches must return the same types, but {texts[0]} (expected) and "
+            f"{api}: the branches must return the same types, but {texts[0]} (expected) and "
             f"{text} (got) differ",
             first.jaxpr.out_avals,
             body.jaxpr.out_avals,
@@ -121,7 +121,7 @@ def _traced(
                 where[id(c)] = len(consts)
                 consts.append(c)
     if uses is not None:
-        use_operands(who, bodies, leaves)
+        use_operands(api, bodies, leaves)
     consts = [vary(c, axes) if id(c) in equal else c for c in consts]
     branches = tuple(_with_consts(b, consts, where) for b in bodies)
     return branches, consts, leaves, first.out_tree
@@ -147,16 +147,16 @@ def _with_consts(body: Body, consts: list, where: dict[int, int]) -> ClosedJaxpr
     return body.jaxpr.memo(key, make)
 
 
-def _scalar(who: str, what: str, x: ArrayLike | str) -> ShapedArray:
+def _scalar(api: str, label: str, x: ArrayLike | str) -> ShapedArray:
     if not is_array_like(x):
         raise ArgumentError(
-            f"{who}: {what} must be a scalar, got {type(x).__name__} {x!r:.100}; the order of the "
-            f"arguments is {who}({what}, functions, *operands)"
+            f"{api}: {label} must be a scalar, got {type(x).__name__} {x!r:.100}; the order of the "
+            f"arguments is {api}({label}, functions, *operands)"
         )
     aval = typeof(x)
     if not isinstance(aval, ShapedArray) or aval.ndim:
         raise TypeError(
-            f"{who}: {what} must be a scalar, got {aval.str_short()}; reduce it with "
+            f"{api}: {label} must be a scalar, got {aval.str_short()}; reduce it with "
             "weft.numpy.any or weft.numpy.all, or map with weft.vmap"
         )
     return aval

@@ -58,11 +58,11 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
     # equal on the devices that take a branch differs from what the others have.
     axes = avals[0].mat.varying
     for i, branch in enumerate(params["branches"]):
-        for what, has, must in (
+        for label, has, must in (
             (f"branch {i}", branch.in_avals, avals[1:]),
             (f"the results of branch {i}", branch.out_avals, outs),
         ):
-            yield what, [_outside(a, axes) for a in has], [_outside(a, axes) for a in must]
+            yield label, [_outside(a, axes) for a in has], [_outside(a, axes) for a in must]
 
 
 def _outside(aval: ShapedArray, axes: frozenset) -> Any:

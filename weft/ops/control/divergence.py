@@ -126,7 +126,7 @@ _CAST = (
 
 
 def check_reached_by_all(
-    who: str, what: str, aval: ShapedArray, *jaxprs: ClosedJaxpr, remedy: str = _CHOOSE
+    api: str, label: str, aval: ShapedArray, *jaxprs: ClosedJaxpr, remedy: str = _CHOOSE
 ) -> None:
     """Warn where a condition may differ among devices that communicate inside the branches or the
     loop.
@@ -146,7 +146,7 @@ def check_reached_by_all(
         met = tuple(sorted(axes.intersection(named), key=str))
         text = names_text(met)
         warn(
-            f"{who}: {what} of type {aval.str_short()} may differ along {text}, over which "
+            f"{api}: {label} of type {aval.str_short()} may differ along {text}, over which "
             f"{communication.primitive.name} ({communication.source}) communicates inside: devices "
             f"that do not get there are waited for forever. {remedy.format(axes=text)}"
         )
@@ -178,5 +178,5 @@ def check_derivative(
     """
     axes = typeof(index).mat.varying
     if axes and not any(axes & jaxpr_axes(j) for j in forward):
-        who = "the derivative of cond"
-        check_reached_by_all(who, "the index", typeof(index), *back, remedy=_CAST)
+        api = "the derivative of cond"
+        check_reached_by_all(api, "the index", typeof(index), *back, remedy=_CAST)

@@ -60,7 +60,7 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: object) -> Any:
 
 
 def _while_loop(
-    who: str, cond_fun: Callable, body_fun: Callable, init_val: Any, user_at: int | None = None
+    api: str, cond_fun: Callable, body_fun: Callable, init_val: Any, user_at: int | None = None
 ) -> Any:
     """while_loop, also for fori_loop; user_at: as in `trace_with_carry`."""
     if config.disable_jit:
@@ -71,7 +71,7 @@ def _while_loop(
     leaves, tree = flatten(init_val)
     call_tree = args_tree(init_val)
     uses = key_uses() if config.debug_key_reuse else None
-    carry, body, _ = trace_with_carry(who, body_fun, leaves, tree, [], call_tree, _whole, user_at)
+    carry, body, _ = trace_with_carry(api, body_fun, leaves, tree, [], call_tree, _whole, user_at)
     pred = trace_body(cond_fun, call_tree, [typeof(x) for x in carry])
     outs = pred.jaxpr.out_avals
     ok = len(outs) == 1 and pred.out_tree == flatten(0)[1]
@@ -88,10 +88,10 @@ def _while_loop(
         if uses is not None:
             uses.restore()
         varying = ending_varying(body_fun, axes)
-        return _while_loop(who, cond_fun, varying, tree.unflatten(start), user_at)
-    check_reached_by_all(who, "the condition", outs[0], pred.jaxpr, body.jaxpr)
+        return _while_loop(api, cond_fun, varying, tree.unflatten(start), user_at)
+    check_reached_by_all(api, "the condition", outs[0], pred.jaxpr, body.jaxpr)
     if uses is not None:
-        use_in_condition(who, pred, body, carry)
+        use_in_condition(api, pred, body, carry)
     result = while_p.bind(
         *pred.consts,
         *body.consts,

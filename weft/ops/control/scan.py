@@ -47,13 +47,13 @@ def row_aval(aval: ShapedArray) -> ShapedArray:
     return remove_dim(aval, 0)
 
 
-def leading_size(xs: Sequence[Any], tree: PyTreeDef, length: int | None, who: str) -> int:
+def leading_size(xs: Sequence[Any], tree: PyTreeDef, length: int | None, api: str) -> int:
     sizes = []
-    for i, aval in enumerate(avals_of(who, xs, names_of(tree, "xs"))):
+    for i, aval in enumerate(avals_of(api, xs, names_of(tree, "xs"))):
         if not aval.shape:
             name = names_of(tree, "xs")()[i]
             raise ValueError(
-                f"{who}: {name} is {aval.str_short()}, a scalar; every array of xs needs a leading "
+                f"{api}: {name} is {aval.str_short()}, a scalar; every array of xs needs a leading "
                 "axis to loop over. Pass values that do not change as part of the carry, or close "
                 "over them"
             )
@@ -62,31 +62,31 @@ def leading_size(xs: Sequence[Any], tree: PyTreeDef, length: int | None, who: st
         try:
             length = length.__index__()
         except AttributeError:
-            raise TypeError(f"{who}: length must be an int, got {length!r:.100}") from None
+            raise TypeError(f"{api}: length must be an int, got {length!r:.100}") from None
         if length < 0:
-            raise ValueError(f"{who}: length must not be negative, got {length}")
+            raise ValueError(f"{api}: length must not be negative, got {length}")
     if len(set(sizes)) > 1 or (sizes and length is not None and length != sizes[0]):
         names = names_of(tree, "xs")()
         listing = ", ".join(f"{n} has {s}" for n, s in list(zip(names, sizes, strict=True))[:8])
         extra = f", but length is {length}" if length is not None else ""
         raise ValueError(
-            f"{who}: the leading axes of xs must all have the number of iterations as their size: "
+            f"{api}: the leading axes of xs must all have the number of iterations as their size: "
             f"{listing}{extra}"
         )
     if sizes:
         return sizes[0]
     if length is None:
-        raise ValueError(f"{who}: xs has no arrays, so length must say how often to iterate")
+        raise ValueError(f"{api}: xs has no arrays, so length must say how often to iterate")
     return length
 
 
-def check_unroll(unroll: int, length: int, who: str) -> int:
+def check_unroll(unroll: int, length: int, api: str) -> int:
     if unroll is True:
         return max(length, 1)
     if unroll is False:
         return 1
     if not isinstance(unroll, int | np.integer) or unroll < 0:
-        raise ArgumentError(f"{who}: unroll must be a nonnegative int or a bool, got {unroll!r}")
+        raise ArgumentError(f"{api}: unroll must be a nonnegative int or a bool, got {unroll!r}")
     return max(length, 1) if unroll == 0 else int(unroll)
 
 
@@ -201,7 +201,7 @@ def _split_pair(out_tree: PyTreeDef, avals: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def trace_with_carry(
-    who: str,
+    api: str,
     f: Callable,
     init: list,
     init_tree: Any,
@@ -222,7 +222,7 @@ def trace_with_carry(
     for _ in range(3 + n if state.spread else 3):
         if uses is not None:
             uses.restore()
-        avals = avals_of(who, init, names)
+        avals = avals_of(api, init, names)
         body = trace_body(f, tree, [*avals, *other_avals])
         carry_tree, rest_tree = split(body.out_tree, body.jaxpr.out_avals)
         if carry_tree != init_tree:
@@ -230,14 +230,14 @@ def trace_with_carry(
             if user_at is not None:
                 want, got = want.children()[user_at], got.children()[user_at]
             raise TypeError(
-                f"{who}: the body must return a carry of the structure it is given, but\n"
+                f"{api}: the body must return a carry of the structure it is given, but\n"
                 f"  the carry has  {want}\n  the body gives {got}\n"
                 "  Return the same containers and keys, or start with those that the body gives."
             )
         got = body.jaxpr.out_avals[:n]
         if all(a is b for a, b in zip(avals, got, strict=True)):
             if uses is not None:
-                uses.of_loop(who, body, init)
+                uses.of_loop(api, body, init)
             return init, body, rest_tree
         new = []
         for x, a, b in zip(init, avals, got, strict=True):
@@ -256,7 +256,7 @@ def trace_with_carry(
             break
         init = new
     check_same_types(
-        f"{who}: the carry must keep its type, but the body returns another one",
+        f"{api}: the carry must keep its type, but the body returns another one",
         avals,
         got,
         names,

@@ -54,9 +54,9 @@ def _inner(avals: list, outs: list, params: dict) -> Iterator[tuple]:
         jaxpr.out_avals,
         [*avals[start - n : start], *(remove_dim(a, 0) for a in ys)],
     )
-    for what, stacked in (("xs", xs), ("ys", ys)):
+    for kind, stacked in (("xs", xs), ("ys", ys)):
         lengths = [a.shape[0] for a in stacked]
-        yield f"the lengths of {what}", lengths, [params["length"]] * len(lengths)
+        yield f"the lengths of {kind}", lengths, [params["length"]] * len(lengths)
 
 
 # Derivatives -----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def result_types(
-    what: str, out_shape: Array | list | ShapeDtypeStruct
+    label: str, out_shape: Array | list | ShapeDtypeStruct
 ) -> tuple[list[ShapedArray], Any, list[str]]:
     """Return the types of the results, their tree and names."""
     leaves, tree = flatten(out_shape, lambda x: isinstance(x, ScratchShape))
@@ -57,14 +57,14 @@ def result_types(
     for leaf, name in zip(leaves, names, strict=True):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
             raise TypeError(
-                f"{what}: {name} must have a shape and a dtype, such as weft.ShapeDtypeStruct((8, "
+                f"{label}: {name} must have a shape and a dtype, such as weft.ShapeDtypeStruct((8, "
                 f"128), 'float32'), got {type(leaf).__name__}: {leaf!r:.80}"
             )
         avals.append(ShapedArray(tuple(leaf.shape), canonicalize_dtype(leaf.dtype)))
     return avals, tree, names
 
 
-def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
+def operand_leaves(label: str, args: tuple) -> tuple[list, Any, list[str]]:
     """Return the flat operands, with refs by their handles, their tree and names."""
     leaves, tree = flatten(args, lambda x: isinstance(x, Ref))
     names = leaf_names(tree.unflatten(list(range(len(leaves)))), "args")
@@ -73,7 +73,7 @@ def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
         if isinstance(leaf, Ref):
             if leaf._views:
                 raise TypeError(
-                    f"{what}: {name} is a part of a Ref, or a view (ref.at[...], ref.T); pass the "
+                    f"{label}: {name} is a part of a Ref, or a view (ref.at[...], ref.T); pass the "
                     "whole ref and index it in the kernel"
                 )
             flat.append(leaf._handle)
@@ -82,7 +82,7 @@ def operand_leaves(what: str, args: tuple) -> tuple[list, Any, list[str]]:
             typeof(leaf)
         except TypeError:
             raise TypeError(
-                f"{what}: {name} of type {type(leaf).__name__} is not an array: {leaf!r:.80}"
+                f"{label}: {name} of type {type(leaf).__name__} is not an array: {leaf!r:.80}"
             ) from None
         flat.append(as_array(leaf))
     return flat, tree, names
@@ -94,7 +94,7 @@ def input_type(x: ArrayLike) -> ShapedArray:
     return ShapedArray(aval.shape, aval.dtype)
 
 
-def _specs(what: str, name: str, specs: object, tree: PyTreeDef, n: int) -> list:
+def _specs(label: str, name: str, specs: object, tree: PyTreeDef, n: int) -> list:
     """One spec for each leaf of the arguments or results."""
     if isinstance(specs, NoBlockSpec) or specs is None:
         return [None] * n
@@ -110,13 +110,13 @@ def _specs(what: str, name: str, specs: object, tree: PyTreeDef, n: int) -> list
     for s in leaves:
         if not leaf(s):
             raise TypeError(
-                f"{what}: {name} must hold pl.BlockSpec, got {type(s).__name__}: {s!r:.80}"
+                f"{label}: {name} must hold pl.BlockSpec, got {type(s).__name__}: {s!r:.80}"
             )
     if structure != tree:
         if len(leaves) == n and structure == flatten(list(leaves), leaf)[1]:
             return leaves
         raise ValueError(
-            f"{what}: {name} must have the structure of what it stands for, {tree} with {n} "
+            f"{label}: {name} must have the structure of what it stands for, {tree} with {n} "
             f"leaves, but has {structure} with {len(leaves)}; give one BlockSpec for each array"
         )
     return leaves
@@ -126,7 +126,7 @@ def _specs(what: str, name: str, specs: object, tree: PyTreeDef, n: int) -> list
 
 
 def trace_kernel(
-    what: str,
+    label: str,
     fun: Callable,
     refs: Sequence[AbstractRef],
     arrange: Callable[[list[Ref]], tuple[tuple, dict]],
@@ -137,18 +137,18 @@ def trace_kernel(
 
     def flat(*handles: Array) -> list:
         args, kwargs = arrange([Ref(h) for h in handles])
-        _check_signature(what, fun, args, kwargs)
+        _check_signature(label, fun, args, kwargs)
         out = fun(*args, **kwargs)
         if out is not None:
             raise ValueError(
-                f"{what}: kernel {name} returns a value ({out!r:.60}); a kernel returns None and "
+                f"{label}: kernel {name} returns a value ({out!r:.60}); a kernel returns None and "
                 "writes its results to its output refs: out_ref[...] = value"
             )
         return []
 
     with kernel_frame(frame):
         jaxpr, consts = trace_to_jaxpr(flat, refs, name)
-    _check_axes(what, jaxpr, frame)
+    _check_axes(label, jaxpr, frame)
     return jaxpr, consts, _ref_names(fun, arrange, len(refs))
 
 
@@ -159,7 +159,7 @@ def _ref_names(fun: Callable, arrange: Callable, n: int) -> tuple[str, ...]:
     return tuple(by_position.get(i, f"extent {i} of the grid") for i in range(n))
 
 
-def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
+def _check_axes(label: str, jaxpr: Jaxpr, frame: Frame) -> None:
     """Let a kernel know the axes of its own mesh, and communicate over none."""
     for eqn in walk_eqns(jaxpr):
         prim = eqn.primitive
@@ -168,35 +168,35 @@ def _check_axes(what: str, jaxpr: Jaxpr, frame: Frame) -> None:
         names = [n for n in prim.named_axes(eqn.rule_params) if n not in frame.axis_sizes]
         if prim.name == "axis_index" and any(names[0] in m.shape for m in frame.meshes if names):
             raise TypeError(
-                f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
+                f"{label}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
                 f"which is an axis of another mesh than its own, {frame.mesh}: it runs on no core "
                 f"of that one. weft.lax.axis_size({names[0]!r}) is known here"
             )
         if prim.name == "axis_index" and names:
             raise TypeError(
-                f"{what}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
+                f"{label}: the kernel asks for its index along axis {names[0]!r} at {eqn.source}, "
                 f"which is not an axis of its mesh; take weft.lax.axis_index({names[0]!r}) outside "
                 "of the kernel and pass it as an argument"
             )
         if prim.name != "axis_index" and prim.named_axes(eqn.rule_params):
             raise TypeError(
-                f"{what}: the kernel uses the collective {prim.name} at {eqn.source}; cores of a "
+                f"{label}: the kernel uses the collective {prim.name} at {eqn.source}; cores of a "
                 "kernel communicate by semaphores and async_copy, devices outside of the kernel"
             )
 
 
-def _check_signature(what: str, fun: Callable, args: tuple, kwargs: dict) -> None:
+def _check_signature(label: str, fun: Callable, args: tuple, kwargs: dict) -> None:
     if misfit := misfit_of(fun, *args, **kwargs):
         signature, error = misfit
         extra = f" and the scratch refs {sorted(kwargs)}" if kwargs else ""
         raise TypeError(
-            f"{what}: kernel {getattr(fun, '__name__', 'kernel')}{signature} is called with "
+            f"{label}: kernel {getattr(fun, '__name__', 'kernel')}{signature} is called with "
             f"{len(args)} refs (scalars, inputs, outputs, scratch, in this order){extra}: {error}"
         )
 
 
 def trace_programs(
-    what: str,
+    label: str,
     functions: Sequence[tuple[Callable, Frame]],
     refs: Sequence[AbstractRef],
     arrange: Callable[[list[Ref]], tuple[tuple, dict]],
@@ -209,21 +209,21 @@ def trace_programs(
     Each program takes refs of what any of them closes over, behind those of the operands. hidden:
     how many refs come before the operands'.
     """
-    traced = [trace_kernel(what, fun, refs, arrange, frame) for fun, frame in functions]
+    traced = [trace_kernel(label, fun, refs, arrange, frame) for fun, frame in functions]
     consts = list({id(c): c for _, captured, _ in traced for c in captured}.values())
     labels, at = [f"constant {i}" for i in range(len(consts))], hidden + len(operands)
     types = [typeof(x) for x in (*operands, *consts)]
     programs = []
     for (fun, frame), (jaxpr, captured, _) in zip(functions, traced, strict=True):
         full = with_constants(jaxpr, captured, at, consts)
-        check_inputs_unwritten(what, full, hidden, types, [*names, *labels])
+        check_inputs_unwritten(label, full, hidden, types, [*names, *labels])
         programs.append(Program(ClosedJaxpr(full), frame.mesh, getattr(fun, "__name__", "kernel")))
     ref_names = traced[0][2]
     return tuple(programs), consts, labels, (*ref_names[:at], *labels, *ref_names[at:])
 
 
 def check_inputs_unwritten(
-    what: str, jaxpr: Jaxpr, first: int, avals: Sequence[Any], names: Sequence[str]
+    label: str, jaxpr: Jaxpr, first: int, avals: Sequence[Any], names: Sequence[str]
 ) -> None:
     """Raise if the kernel writes to an input: refs from outside aside, those are constant."""
     written = written_vars(jaxpr)
@@ -231,19 +231,19 @@ def check_inputs_unwritten(
         eqn = written.get(jaxpr.invars[first + i])
         if eqn is not None and not isinstance(aval, AbstractRef):
             raise TypeError(
-                f"{what}: the kernel writes to its input {names[i]} at {eqn.source}; inputs are "
+                f"{label}: the kernel writes to its input {names[i]} at {eqn.source}; inputs are "
                 "constant. Write to an output that starts with its contents "
                 "(input_output_aliases), or to scratch"
             )
 
 
-def alias_pairs(what: str, aliases: Any) -> tuple[tuple[int, int], ...]:
+def alias_pairs(label: str, aliases: Any) -> tuple[tuple[int, int], ...]:
     """input_output_aliases as pairs."""
     try:
         return tuple(sorted((int(i), int(o)) for i, o in dict(aliases).items()))
     except (TypeError, ValueError):
         raise TypeError(
-            f"{what}: input_output_aliases must be a dict of input number to output number, got "
+            f"{label}: input_output_aliases must be a dict of input number to output number, got "
             f"{aliases!r:.80}"
         ) from None
 
@@ -257,7 +257,7 @@ class Builder:
 
     def __init__(
         self,
-        what: str,
+        label: str,
         title: str,
         functions: Sequence[tuple[Callable, Mesh | None]],
         spec: GridSpec,
@@ -266,14 +266,14 @@ class Builder:
         options: dict[str, Any],
         space: MemorySpace | None = None,
     ) -> None:
-        self.what, self.title, self.functions, self.spec = what, title, functions, spec
+        self.label, self.title, self.functions, self.spec = label, title, functions, spec
         self.aliases, self.options = aliases, options
         self.meshes = tuple(mesh for _, mesh in functions if mesh is not None)
         self.whole = BlockSpec(memory_space=space)
-        self.results, self.out_tree, self.out_names = result_types(what, out_shape)
+        self.results, self.out_tree, self.out_names = result_types(label, out_shape)
         self.many = isinstance(out_shape, tuple | list)
-        scratch, self.scratch_tree = scratch_types(f"{what}: scratch_shapes", spec.scratch_shapes)
-        self.scratch = scratch_refs(what, scratch, self.meshes)
+        scratch, self.scratch_tree = scratch_types(f"{label}: scratch_shapes", spec.scratch_shapes)
+        self.scratch = scratch_refs(label, scratch, self.meshes)
 
     def function(self) -> Callable[..., Any]:
         """Return the function of arrays that the kernel makes."""
@@ -281,7 +281,7 @@ class Builder:
 
         @api_boundary
         def call(*args: ArrayLike) -> Any:
-            flat, in_tree, names = operand_leaves(self.what, args)
+            flat, in_tree, names = operand_leaves(self.label, args)
             extents = [convert(n, int32) for n in self.spec.grid if isinstance(n, Tracer)]
             built, consts = builds(flat, in_tree, names)
             operands = self._placed([*extents, *flat, *consts], built)
@@ -295,12 +295,12 @@ class Builder:
         if self.meshes or all(a.sharding is None for a in avals):
             return operands
         return place(
-            operands, avals, call.outputs, call.sharding_rule, call.num_batch_dims, self.what
+            operands, avals, call.outputs, call.sharding_rule, call.num_batch_dims, self.label
         )
 
     def build(self, flat: list, in_tree: PyTreeDef, names: list[str]) -> tuple[KernelCall, list]:
         """Return the kernel call for arguments of these types, and what the kernel closes over."""
-        what, spec, results = self.what, self.spec, self.results
+        label, spec, results = self.label, self.spec, self.results
         n_scalars = self._count_scalars(in_tree)
         types = [input_type(x) for x in flat]
         dynamic = self._traced_extents()
@@ -311,19 +311,19 @@ class Builder:
         scalar_refs = [AbstractRef(a, MemorySpace.INDEX) for a in scalars]
         inputs = tuple(in_tree.unflatten(flat)[spec.num_scalar_prefetch :])
         input_tree = flatten(inputs, lambda x: isinstance(x, Ref))[1]
-        in_specs = _specs(what, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
-        out_specs = _specs(what, "out_specs", spec.out_specs, self.out_tree, len(results))
+        in_specs = _specs(label, "in_specs", spec.in_specs, input_tree, len(flat) - n_scalars)
+        out_specs = _specs(label, "out_specs", spec.out_specs, self.out_tree, len(results))
 
         def mappings(kind: str, names: Sequence[str], specs: Sequence, arrays: Sequence) -> list:
             return [
-                block_mapping(f"{what}: {kind}{n}", s or self.whole, a, grid, scalar_refs, hidden)
+                block_mapping(f"{label}: {kind}{n}", s or self.whole, a, grid, scalar_refs, hidden)
                 for n, s, a in zip(names, specs, arrays, strict=True)
             ]
 
         ins = mappings("input ", names[n_scalars:], in_specs, types[n_scalars:])
         outs = mappings("output ", self.out_names, out_specs, results)
-        pairs = alias_pairs(what, self.aliases)
-        check_aliases(what, pairs, types, results, kinds=("input", "output"))
+        pairs = alias_pairs(label, self.aliases)
+        check_aliases(label, pairs, types, results, kinds=("input", "output"))
         refs = [*scalar_refs, *map(kernel_ref, ins), *map(kernel_ref, outs), *self.scratch]
         arrangement = Arrangement(in_tree, self.out_tree, self.scratch_tree, self.many)
         functions = [(f, Frame(self.title, grid, m, self.meshes)) for f, m in self.functions]
@@ -334,18 +334,18 @@ class Builder:
             return arrangement(handles[hidden:])
 
         programs, consts, labels, ref_names = trace_programs(
-            what, functions, refs, arrange, flat, names, hidden
+            label, functions, refs, arrange, flat, names, hidden
         )
         # A Ref under two names would be two inputs: writes by one are not read by the other.
         ids = {id(x) for x in flat}
         if any(c.__class__ is Cell and id(c) in ids for c in consts):
             raise ValueError(
-                f"{what}: a function closes over a Ref that is also an argument; use one of the two"
+                f"{label}: a function closes over a Ref that is also an argument; use one of them"
             )
         # Arrays the kernel closes over are inputs of their own, whole in every program.
         ins += mappings("", labels, [None] * len(consts), [input_type(c) for c in consts])
         if batch := self.options.get("num_batch_dims"):
-            check_batch_dims(what, batch, types, results)
+            check_batch_dims(label, batch, types, results)
         built = KernelCall(
             name=self.title,
             programs=programs,
@@ -371,7 +371,7 @@ class Builder:
         children, k = in_tree.children(), self.spec.num_scalar_prefetch
         if k > len(children):
             raise ValueError(
-                f"{self.what}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
+                f"{self.label}: num_scalar_prefetch is {k}, but there are {len(children)} arguments"
             )
         return sum(c.num_leaves for c in children[:k])
 
@@ -381,8 +381,8 @@ class Builder:
         options = self.options
         if dynamic and (options.get("sharding_rule") or options.get("num_batch_dims")):
             raise ValueError(
-                f"{self.what}: a call whose grid is traced cannot be split: drop sharding_rule and "
-                "num_batch_dims, or make the grid of ints"
+                f"{self.label}: a call whose grid is traced cannot be split: drop sharding_rule "
+                "and num_batch_dims, or make the grid of ints"
             )
         return dynamic
 
@@ -391,7 +391,7 @@ class Builder:
         rule = self.options.get("sharding_rule")
         if rule is None:
             return None
-        rule.sizes(types, self.results, self.what)
+        rule.sizes(types, self.results, self.label)
         if not consts:
             return rule
         groups = [
@@ -465,15 +465,15 @@ def pallas_call(
     if not callable(kernel):
         raise TypeError(f"pallas_call: kernel must be a function, got {kernel!r:.80}")
     title = str(name or getattr(kernel, "__name__", "kernel"))
-    what = f"pallas_call of {title}"
+    label = f"pallas_call of {title}"
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     elif grid != () or in_specs is not no_block_spec or out_specs is not no_block_spec:
-        raise ValueError(f"{what}: give grid_spec, or grid, in_specs and out_specs, not both")
+        raise ValueError(f"{label}: give grid_spec, or grid, in_specs and out_specs, not both")
     elif scratch_shapes not in ((), []):
-        raise ValueError(f"{what}: scratch_shapes belongs into grid_spec, which is given")
+        raise ValueError(f"{label}: scratch_shapes belongs into grid_spec, which is given")
     options = kernel_options(
-        what,
+        label,
         name=name,
         debug=debug,
         interpret=interpret,
@@ -484,6 +484,6 @@ def pallas_call(
     )
     options |= {"sharding_rule": as_rule(sharding_rule), "num_batch_dims": num_batch_dims}
     builder = Builder(
-        what, title, [(kernel, None)], grid_spec, out_shape, input_output_aliases, options
+        label, title, [(kernel, None)], grid_spec, out_shape, input_output_aliases, options
     )
     return builder.function()

@@ -141,7 +141,7 @@ class SemaphoreType(enum.Enum):
         return self().get_ref_aval()
 
 
-def as_scratch(what: str, value: object) -> ScratchShape:
+def as_scratch(label: str, value: object) -> ScratchShape:
     """Make a scratch type of a ScratchShape, a SemaphoreType, or a shape and dtype."""
     if isinstance(value, ScratchShape):
         return value
@@ -152,12 +152,12 @@ def as_scratch(what: str, value: object) -> ScratchShape:
         space = space if isinstance(space, MemorySpace) else MemorySpace.LOCAL
         return space(value.shape, value.dtype)
     raise TypeError(
-        f"{what} must be a scratch type, such as pl.LOCAL((8, 128), 'float32') or "
+        f"{label} must be a scratch type, such as pl.LOCAL((8, 128), 'float32') or "
         f"pl.SemaphoreType.REGULAR, got {type(value).__name__}: {value!r:.80}"
     )
 
 
-def scratch_refs(what: str, scratch: Sequence[ScratchShape], meshes: Sequence[Any]) -> list:
+def scratch_refs(label: str, scratch: Sequence[ScratchShape], meshes: Sequence[Any]) -> list:
     """Return the types of scratch refs, each with its mesh, or shared by all cores."""
     if not meshes:
         return [s.get_ref_aval() for s in scratch]
@@ -165,7 +165,7 @@ def scratch_refs(what: str, scratch: Sequence[ScratchShape], meshes: Sequence[An
     for i, s in enumerate(scratch):
         if s.core is not None and s.core not in meshes:
             raise ValueError(
-                f"{what}: scratch_shapes[{i}] belongs to {s.core}, which is not one of the "
+                f"{label}: scratch_shapes[{i}] belongs to {s.core}, which is not one of the "
                 f"kernel's meshes {list(meshes)}"
             )
         core = s.core
@@ -173,9 +173,9 @@ def scratch_refs(what: str, scratch: Sequence[ScratchShape], meshes: Sequence[An
         if core is None and not shared and s.memory_space is not MemorySpace.BARRIER:
             if len(meshes) > 1:
                 raise ValueError(
-                    f"{what}: with several meshes, scratch_shapes[{i}], {s}, must say whose it is: "
-                    "type @ mesh for one on each core of a mesh, type @ pl.SHARED for one that all "
-                    "cores share"
+                    f"{label}: with several meshes, scratch_shapes[{i}], {s}, must say whose it "
+                    "is: type @ mesh for one on each core of a mesh, type @ pl.SHARED for one that "
+                    "all cores share"
                 )
             core = meshes[0]
         refs.append(AbstractRef(s.get_array_aval(), s.memory_space, core))

@@ -12,33 +12,33 @@ from weft.pallas.api.params import kernel_options
 from weft.pallas.api.specs import GridSpec
 
 
-def _programs(what: str, meshes_and_fns: object) -> list[tuple[Mesh, Callable]]:
+def _programs(label: str, meshes_and_fns: object) -> list[tuple[Mesh, Callable]]:
     pairs = list(meshes_and_fns) if isinstance(meshes_and_fns, Sequence) else None
     if not pairs:
         raise ValueError(
-            f"{what}: the first argument must be a list of at least one (mesh, function) pair, got "
-            f"{meshes_and_fns!r:.80}"
+            f"{label}: the first argument must be a list of at least one (mesh, function) pair, "
+            f"got {meshes_and_fns!r:.80}"
         )
     for i, pair in enumerate(pairs):
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise TypeError(f"{what}: entry {i} must be a pair (mesh, function), got {pair!r:.80}")
+            raise TypeError(f"{label}: entry {i} must be a pair (mesh, function), got {pair!r:.80}")
         mesh, fun = pair
         if not isinstance(mesh, Mesh):
             raise TypeError(
-                f"{what}: entry {i} must start with a pl.Mesh, got {type(mesh).__name__}"
+                f"{label}: entry {i} must start with a pl.Mesh, got {type(mesh).__name__}"
             )
         if not callable(fun):
-            raise TypeError(f"{what}: entry {i} must end with a function, got {fun!r:.80}")
+            raise TypeError(f"{label}: entry {i} must end with a function, got {fun!r:.80}")
         for other, _ in pairs[:i]:
             other.check_is_compatible_with(mesh)
     return pairs
 
 
-def _default_space(what: str, meshes: Sequence[Mesh]) -> Any:
+def _default_space(label: str, meshes: Sequence[Mesh]) -> Any:
     spaces = {m.default_memory_space for m in meshes}
     if len(spaces) > 1:
         raise ValueError(
-            f"{what}: meshes have different default memory spaces {sorted(map(str, spaces))}; "
+            f"{label}: meshes have different default memory spaces {sorted(map(str, spaces))}; "
             "arguments and outputs are seen by all: give the meshes one"
         )
     return spaces.pop()
@@ -96,10 +96,10 @@ def mpmd_map(
     Array([1., 3., 5.], dtype=float32)
     """
     title = str(name or "mpmd_map")
-    what = "mpmd_map" if name is None else f"mpmd_map {name}"
-    pairs = _programs(what, meshes_and_fns)
+    label = "mpmd_map" if name is None else f"mpmd_map {name}"
+    pairs = _programs(label, meshes_and_fns)
     options = kernel_options(
-        what,
+        label,
         name=name,
         debug=debug,
         interpret=interpret,
@@ -108,14 +108,14 @@ def mpmd_map(
         metadata=metadata,
     )
     builder = Builder(
-        what,
+        label,
         title,
         [(fun, mesh) for mesh, fun in pairs],
         GridSpec(scratch_shapes=scratch_shapes if scratch_types is None else scratch_types),
         out_shapes if out_types is None else out_types,
         input_output_aliases,
         options,
-        _default_space(what, [mesh for mesh, _ in pairs]),
+        _default_space(label, [mesh for mesh, _ in pairs]),
     )
     return builder.function()
 

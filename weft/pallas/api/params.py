@@ -59,7 +59,7 @@ def _word(entry: str) -> str:
     return str(entry).lower().split(".")[-1]
 
 
-def kernel_options(what: str, *, name: object, rank: int = 0, **options: Any) -> dict[str, Any]:
+def kernel_options(label: str, *, name: object, rank: int = 0, **options: Any) -> dict[str, Any]:
     """Return the options of a kernel as fields of its call; raises for those that cannot be meant.
 
     rank: of its grid.
@@ -68,30 +68,30 @@ def kernel_options(what: str, *, name: object, rank: int = 0, **options: Any) ->
     cost_estimate, metadata = options["cost_estimate"], options["metadata"]
     as_params(options["interpret"])
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"{what}: name must be a string or None, got {name!r:.80}")
+        raise TypeError(f"{label}: name must be a string or None, got {name!r:.80}")
     if debug is not None and not isinstance(debug, bool):
-        raise TypeError(f"{what}: debug must be True, False or None, got {debug!r:.80}")
+        raise TypeError(f"{label}: debug must be True, False or None, got {debug!r:.80}")
     if metadata is not None and not isinstance(metadata, Mapping):
-        raise TypeError(f"{what}: metadata must be a dict or None, got {metadata!r:.80}")
+        raise TypeError(f"{label}: metadata must be a dict or None, got {metadata!r:.80}")
     if cost_estimate is not None and not hasattr(cost_estimate, "flops"):
         raise TypeError(
-            f"{what}: cost_estimate must be a pl.CostEstimate or None, got {cost_estimate!r:.80}"
+            f"{label}: cost_estimate must be a pl.CostEstimate or None, got {cost_estimate!r:.80}"
         )
     limit = param(compiler_params, "wait_limit", 0)
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit < 1e9:
         raise ValueError(
-            f"{what}: compiler_params: wait_limit must be seconds, 0 for none, got {limit!r}"
+            f"{label}: compiler_params: wait_limit must be seconds, 0 for none, got {limit!r}"
         )
     for field in ("num_threads", "num_warps", "num_stages"):
         count = param(compiler_params, field, 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(
-                f"{what}: compiler_params: {field} must be an int of at least 1, got {count!r}"
+                f"{label}: compiler_params: {field} must be an int of at least 1, got {count!r}"
             )
     axes = param(compiler_params, "dimension_semantics", ())
     if rank and axes and (len(axes) != rank or {_word(s) for s in axes} - set(SEMANTICS)):
         raise ValueError(
-            f"{what}: compiler_params: dimension_semantics must give one of "
+            f"{label}: compiler_params: dimension_semantics must give one of "
             f"{', '.join(SEMANTICS)} for each of the {rank} axes of the grid, got {axes!r}"
         )
     return options

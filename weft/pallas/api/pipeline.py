@@ -120,31 +120,31 @@ def _step(
         )
 
 
-def _block(what: str, ref: Ref, spec: BlockSpec, ids: tuple[Any, ...]) -> Ref:
+def _block(label: str, ref: Ref, spec: BlockSpec, ids: tuple[Any, ...]) -> Ref:
     """Return the part of a ref that a step sees."""
     shape = spec.block_shape
     if shape is None or spec.memory_space is MemorySpace.ANY:
         return ref
     if len(shape) != ref.ndim:
-        raise ValueError(f"{what}: block_shape {tuple(shape)} has another rank than {ref!r}")
+        raise ValueError(f"{label}: block_shape {tuple(shape)} has another rank than {ref!r}")
     places = spec.index_map(*ids) if spec.index_map is not None else (0,) * ref.ndim
     places = places if isinstance(places, tuple | list) else (places,)
     if len(places) != ref.ndim:
-        raise ValueError(f"{what}: index_map gives {len(places)} indices for {ref!r}")
+        raise ValueError(f"{label}: index_map gives {len(places)} indices for {ref!r}")
     index = []
     for d, (dim, block_index) in enumerate(zip(shape, places, strict=True)):
         if dim is None or isinstance(dim, Squeezed):
             index.append(block_index)
             continue
-        size = block_size(what, d, dim)
+        size = block_size(label, d, dim)
         if isinstance(dim, Element):
             if any(dim.padding):
-                raise ValueError(f"{what}: pl.Element with padding is for grids around kernels")
+                raise ValueError(f"{label}: pl.Element with padding is for grids around kernels")
             index.append(ds(block_index, size))
             continue
         if ref.shape[d] % size:
             raise ValueError(
-                f"{what}: blocks of {size} do not divide dimension {d} of {ref!r}; pad the array, "
+                f"{label}: blocks of {size} do not divide dimension {d} of {ref!r}; pad the array, "
                 "or take pl.ANY and mask with pl.load and pl.store"
             )
         index.append(ds(block_index * size, size))

@@ -48,20 +48,20 @@ def as_int32(misfit: str, x: ArrayLike) -> Any:
 program_id_p = Primitive("program_id", abstract=lambda *, axis: _INT32, own_types=True)
 
 
-def _grid_axis(who: str, axis: int) -> tuple[int, Any]:
+def _grid_axis(api: str, axis: int) -> tuple[int, Any]:
     """Return (the axis, its extent) in the grid of the kernel being traced."""
-    frame = current_frame(who)
+    frame = current_frame(api)
     if frame.mesh is not None and frame.ids is None:
         raise ValueError(
-            f"{who}: the programs of an mpmd_map have no grid; use weft.lax.axis_index of an axis "
+            f"{api}: the programs of an mpmd_map have no grid; use weft.lax.axis_index of an axis "
             f"of the mesh, one of {list(frame.mesh.shape)}"
         )
     if isinstance(axis, Tracer) or not hasattr(axis, "__index__"):
-        raise TypeError(f"{who}: axis must be a Python int, got {axis!r:.80}")
+        raise TypeError(f"{api}: axis must be a Python int, got {axis!r:.80}")
     axis = axis.__index__()
     if not 0 <= axis < len(frame.grid):
         raise ValueError(
-            f"{who}: axis {axis} is out of bounds for the grid {frame.grid} of {frame.what}"
+            f"{api}: axis {axis} is out of bounds for the grid {frame.grid} of {frame.label}"
         )
     frame.asked.add(axis)
     extent = frame.extents.get(axis)
@@ -253,10 +253,10 @@ run_scoped_p = Primitive(
 )
 
 
-def scratch_types(what: str, tree: Sequence) -> tuple[list[ScratchShape], Any]:
+def scratch_types(label: str, tree: Sequence) -> tuple[list[ScratchShape], Any]:
     """Return the scratch types in a tree of them, and its structure."""
     leaves, structure = flatten(tree, lambda x: isinstance(x, ScratchShape | SemaphoreType))
-    return [as_scratch(f"{what}[{i}]", x) for i, x in enumerate(leaves)], structure
+    return [as_scratch(f"{label}[{i}]", x) for i, x in enumerate(leaves)], structure
 
 
 def run_scoped(

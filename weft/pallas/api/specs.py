@@ -201,7 +201,7 @@ def check_grid(grid: int | tuple) -> tuple[Any, ...]:
 
 
 def block_mapping(
-    what: str,
+    label: str,
     spec: BlockSpec | None,
     array: ShapedArray,
     grid: tuple[int, ...],
@@ -215,34 +215,34 @@ def block_mapping(
     if spec is None or isinstance(spec, NoBlockSpec):
         spec = BlockSpec()
     if not isinstance(spec, BlockSpec):
-        raise TypeError(f"{what}: a spec must be a pl.BlockSpec, got {type(spec).__name__}")
+        raise TypeError(f"{label}: a spec must be a pl.BlockSpec, got {type(spec).__name__}")
     if spec.block_shape is None:
         if spec.index_map is not None:
-            raise ValueError(f"{what}: the BlockSpec has an index_map but no block_shape")
-        no, index_map = (False,) * array.ndim, _trace_index_map(what, None, array, grid, scalars)
+            raise ValueError(f"{label}: the BlockSpec has an index_map but no block_shape")
+        no, index_map = (False,) * array.ndim, _trace_index_map(label, None, array, grid, scalars)
         return BlockMapping(
-            array, array.shape, no, no, index_map, spec.memory_space, whole=True, origin=what
+            array, array.shape, no, no, index_map, spec.memory_space, whole=True, origin=label
         )
     dims = tuple(spec.block_shape)
     if len(dims) != array.ndim:
         raise ValueError(
-            f"{what}: block_shape {dims} has {len(dims)} entries, but the array "
+            f"{label}: block_shape {dims} has {len(dims)} entries, but the array "
             f"{array.str_short()} has rank {array.ndim}; give one for each dimension (None for one "
             "that the ref shall lack)"
         )
     shape, gone, by_element, padding = [], [], [], []
     for d, (dim, n) in enumerate(zip(dims, array.shape, strict=True)):
-        size = block_size(what, d, dim)
+        size = block_size(label, d, dim)
         shape.append(size)
         gone.append(dim is None or isinstance(dim, Squeezed))
         by_element.append(isinstance(dim, Element))
         padding.append(tuple(getattr(dim, "padding", (0, 0))))
         if isinstance(dim, Element) and size > n + sum(dim.padding):
             raise ValueError(
-                f"{what}: block_shape[{d}] = {dim} is larger than the dimension of size {n} with "
+                f"{label}: block_shape[{d}] = {dim} is larger than the dimension of size {n} with "
                 "its padding"
             )
-    index_map = _trace_index_map(what, spec.index_map, array, grid, scalars, hidden)
+    index_map = _trace_index_map(label, spec.index_map, array, grid, scalars, hidden)
     # A block that is the array takes no index map, no copy and no check.
     full = spec.index_map is None and tuple(shape) == array.shape and not any(gone)
     return BlockMapping(
@@ -253,23 +253,23 @@ def block_mapping(
         index_map=index_map,
         memory_space=spec.memory_space,
         whole=full,
-        origin=what,
+        origin=label,
         padding=tuple(padding) if any(map(any, padding)) else (),
     )
 
 
-def block_size(what: str, d: int, dim: BlockDim | None) -> int:
+def block_size(label: str, d: int, dim: BlockDim | None) -> int:
     """Return the extent that entry d of a block_shape gives; raises if it is none."""
     size = 1 if dim is None or isinstance(dim, Squeezed) else getattr(dim, "block_size", dim)
     if not hasattr(size, "__index__") or isinstance(size, Tracer) or size.__index__() < 1:
         raise ValueError(
-            f"{what}: block_shape[{d}] must be a positive int, None or pl.Element, got {dim!r}"
+            f"{label}: block_shape[{d}] must be a positive int, None or pl.Element, got {dim!r}"
         )
     return size.__index__()
 
 
 def _trace_index_map(
-    what: str,
+    label: str,
     fun: Callable | None,
     array: ShapedArray,
     grid: tuple[int, ...],
@@ -285,33 +285,33 @@ def _trace_index_map(
         out = tuple(out) if isinstance(out, tuple | list) else (out,)
         if len(out) != array.ndim:
             raise ValueError(
-                f"{what}: index_map returns {len(out)} indices for an array of rank {array.ndim}, "
+                f"{label}: index_map returns {len(out)} indices for an array of rank {array.ndim}, "
                 f"{array.str_short()}; return one for each dimension"
             )
-        misfit = f"{what}: index_map must return integers, but index"
+        misfit = f"{label}: index_map must return integers, but index"
         return [as_int32(f"{misfit} {d} has type", x) for d, x in enumerate(out)]
 
-    _check_arity(what, fun, len(grid), len(scalars) - hidden)
+    _check_arity(label, fun, len(grid), len(scalars) - hidden)
     avals = [ShapedArray((), dtypes.int32)] * len(grid) + list(scalars)
     name = getattr(fun, "__name__", "index_map")
     jaxpr, consts = trace_to_jaxpr(flat, avals, name)
     if consts:
         raise ValueError(
-            f"{what}: index_map {name} closes over an array of type "
+            f"{label}: index_map {name} closes over an array of type "
             f"{typeof(consts[0]).str_short()}; index maps see grid indices and prefetched scalars "
             "only: pass the array first and count it in num_scalar_prefetch"
         )
     return ClosedJaxpr(jaxpr)
 
 
-def _check_arity(what: str, fun: Callable | None, num_axes: int, num_scalars: int) -> None:
+def _check_arity(label: str, fun: Callable | None, num_axes: int, num_scalars: int) -> None:
     """Raise if the index map cannot take the grid's indices."""
     misfit = fun and misfit_of(fun, *(None,) * (num_axes + num_scalars))
     if misfit:
         signature, error = misfit
         extra = f" and {num_scalars} refs of prefetched scalars" if num_scalars else ""
         raise TypeError(
-            f"{what}: index_map {getattr(fun, '__name__', '')} is called with {num_axes} grid "
+            f"{label}: index_map {getattr(fun, '__name__', '')} is called with {num_axes} grid "
             f"{'index' if num_axes == 1 else 'indices'}{extra}, which its signature "
             f"{signature} does not take ({error})"
         )

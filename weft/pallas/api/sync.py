@@ -69,19 +69,19 @@ class DeviceIdType(enum.Enum):
 # Semaphores ------------------------------------------------------------------------------------
 
 
-def _semaphore(who: str, sem: Ref, spaces: Sequence[MemorySpace]) -> tuple[Any, Indexer, tuple]:
+def _semaphore(api: str, sem: Ref, spaces: Sequence[MemorySpace]) -> tuple[Any, Indexer, tuple]:
     """(handle, indexer, operands) of one semaphore."""
     if not isinstance(sem, Ref) or not getattr(sem.memory_space, "holds_semaphores", False):
         kind = sem.aval.str_short() if isinstance(sem, Ref) else type(sem).__name__
         raise TypeError(
-            f"{who}: sem must be a semaphore, a ref of a scratch type such as "
+            f"{api}: sem must be a semaphore, a ref of a scratch type such as "
             f"pl.SemaphoreType.REGULAR; got {kind}"
         )
     if sem.memory_space not in spaces:
-        raise TypeError(f"{who}: takes a {' or '.join(map(str, spaces))}, got a {sem.memory_space}")
+        raise TypeError(f"{api}: takes a {' or '.join(map(str, spaces))}, got a {sem.memory_space}")
     if sem.shape:
         raise ValueError(
-            f"{who}: sem is an array of semaphores of shape {sem.shape}; choose one: sem.at[i]"
+            f"{api}: sem is an array of semaphores of shape {sem.shape}; choose one: sem.at[i]"
         )
     return sem.pointer()
 
@@ -89,21 +89,21 @@ def _semaphore(who: str, sem: Ref, spaces: Sequence[MemorySpace]) -> tuple[Any, 
 _COUNTING = (MemorySpace.SEMAPHORE, MemorySpace.DMA_SEMAPHORE)
 
 
-def _int32(who: str, what: str, x: ArrayLike) -> Any:
-    return as_int32(f"{who}: {what} must be an integer scalar, got", x)
+def _int32(api: str, label: str, x: ArrayLike) -> Any:
+    return as_int32(f"{api}: {label} must be an integer scalar, got", x)
 
 
-def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list]:
+def _target(api: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list]:
     """Return the axes of the mesh whose cores own a ref, and the coordinates of the one meant.
 
     Without axes it is the caller's own, or the only one.
     """
-    frame = current_frame(who)
+    frame = current_frame(api)
     mesh = aval.core
     if mesh is None:
         if core_index is not None:
             raise ValueError(
-                f"{who}: core_index is given, but a {aval.str_short()} is shared by all cores; "
+                f"{api}: core_index is given, but a {aval.str_short()} is shared by all cores; "
                 "leave core_index out, or give the scratch type a mesh: type @ mesh"
             )
         return (), []
@@ -117,13 +117,13 @@ def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
         named = {mesh.axis_names[0]: core_index}
     else:
         raise ValueError(
-            f"{who}: core_index must be a dict over the axes {list(mesh.shape)} of {mesh}, got "
+            f"{api}: core_index must be a dict over the axes {list(mesh.shape)} of {mesh}, got "
             f"{core_index!r:.80}"
         )
     unknown = set(named) - set(mesh.shape)
     if unknown:
         raise ValueError(
-            f"{who}: core_index names axis {sorted(map(str, unknown))[0]!r}, which {mesh} lacks; "
+            f"{api}: core_index names axis {sorted(map(str, unknown))[0]!r}, which {mesh} lacks; "
             f"its axes are {list(mesh.shape)}"
         )
     # An axis left out is the caller's own coordinate where it has one.
@@ -131,14 +131,14 @@ def _target(who: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
     coordinates = []
     for axis, size in mesh.shape.items():
         if axis in named:
-            coordinates.append(_int32(who, f"core_index[{axis!r}]", named[axis]))
+            coordinates.append(_int32(api, f"core_index[{axis!r}]", named[axis]))
         elif axis in sizes:
             coordinates.append(axis_index(axis))
         elif size == 1:
             coordinates.append(np.int32(0))
         else:
             raise ValueError(
-                f"{who}: a {aval.str_short()} belongs to the cores of {mesh}; say which one's with "
+                f"{api}: a {aval.str_short()} belongs to the cores of {mesh}; say which one's with "
                 f"core_index={{{axis!r}: …}}"
             )
     return mesh.axis_names, coordinates
@@ -173,17 +173,17 @@ def semaphore_signal(
     ...     scratch_types=[pl.SemaphoreType.REGULAR], interpret=True)()
     Array(1, dtype=int32)
     """
-    who = "semaphore_signal"
+    api = "semaphore_signal"
     if device_id is not None:
         if core_index is not None:
-            raise ValueError(f"{who}: give core_index or device_id, not both")
+            raise ValueError(f"{api}: give core_index or device_id, not both")
         core_index = device_id
         if DeviceIdType(device_id_type) is DeviceIdType.LOGICAL and sem_or_view.ref_aval.core:
             core_index = _coordinates(sem_or_view.ref_aval.core, device_id)
-    handle, indexer, operands = _semaphore(who, sem_or_view, (MemorySpace.SEMAPHORE,))
-    axes, core = _target(who, sem_or_view.ref_aval, core_index)
+    handle, indexer, operands = _semaphore(api, sem_or_view, (MemorySpace.SEMAPHORE,))
+    axes, core = _target(api, sem_or_view.ref_aval, core_index)
     semaphore_signal_p.bind(
-        handle, *operands, _int32(who, "inc", inc), *core, indexer=indexer, axes=axes
+        handle, *operands, _int32(api, "inc", inc), *core, indexer=indexer, axes=axes
     )
 
 
@@ -196,12 +196,12 @@ def _coordinates(mesh: Any, number: object) -> dict[str, Any]:
     return coordinates
 
 
-def _own_only(who: str, sem: Ref) -> None:
-    frame = current_frame(who)
+def _own_only(api: str, sem: Ref) -> None:
+    frame = current_frame(api)
     core = sem.ref_aval.core
     if core is not None and core != frame.mesh:
         raise ValueError(
-            f"{who}: a {sem.aval.str_short()} belongs to the cores of {core}; a core waits for and "
+            f"{api}: a {sem.aval.str_short()} belongs to the cores of {core}; a core waits for and "
             "reads its own semaphores or shared ones"
         )
 
@@ -332,25 +332,25 @@ def async_copy(src: Any, dst: Any, sem: Any, *, core_index: object = None) -> As
     ...     weft.numpy.arange(3.0))
     Array([0., 1., 2.], dtype=float32)
     """
-    who = "async_copy"
-    for what, ref in (("src", src), ("dst", dst)):
+    api = "async_copy"
+    for name, ref in (("src", src), ("dst", dst)):
         if not isinstance(ref, Ref):
             raise TypeError(
-                f"{who}: {what} must be a Ref, got {type(ref).__name__}; to copy a part of a ref "
+                f"{api}: {name} must be a Ref, got {type(ref).__name__}; to copy a part of a ref "
                 "give ref.at[index], as ref[index] reads it"
             )
     if (src.shape, src.dtype) != (dst.shape, dst.dtype):
         raise TypeError(
-            f"{who}: src and dst must have one shape and dtype, got {src.aval.inner.str_short()} "
+            f"{api}: src and dst must have one shape and dtype, got {src.aval.inner.str_short()} "
             f"and {dst.aval.inner.str_short()}"
         )
-    handle, sem_indexer, sem_operands = _semaphore(who, sem, _COUNTING)
+    handle, sem_indexer, sem_operands = _semaphore(api, sem, _COUNTING)
     from_handle, src_indexer, src_operands = src.pointer()
     to_handle, dst_indexer, dst_operands = dst.pointer()
     if src_indexer.has_picks or dst_indexer.has_picks:
-        raise TypeError(f"{who}: copies a window, not the positions in an index array; use pl.ds")
+        raise TypeError(f"{api}: copies a window, not the positions in an index array; use pl.ds")
     owner = dst.ref_aval if dst.ref_aval.core is not None else sem.ref_aval
-    axes, core = _target(who, owner, core_index)
+    axes, core = _target(api, owner, core_index)
     params = {
         "src_indexer": src_indexer,
         "dst_indexer": dst_indexer,
@@ -367,13 +367,13 @@ make_async_copy = async_copy
 
 
 def _atomic(ref: Any, idx: object, val: Any, mask: object, op: str) -> Any:
-    who = f"atomic_{op}"
+    api = f"atomic_{op}"
     if not isinstance(ref, Ref):
-        raise TypeError(f"{who}: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
+        raise TypeError(f"{api}: expected a Ref, got {type(ref).__name__}: {ref!r:.80}")
     at = ref.located(idx, mask)
-    check_dtype(ref, who)
-    value = stored(ref, at, val, who)
-    extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, who)]
+    check_dtype(ref, api)
+    value = stored(ref, at, val, api)
+    extras = [to_plain(at, m) for m in mask_operands(at.shape, mask, api)]
     out = atomic_rmw_p.bind(
         ref._handle,
         value,
@@ -386,13 +386,13 @@ def _atomic(ref: Any, idx: object, val: Any, mask: object, op: str) -> Any:
     return shown(at, out)
 
 
-def _atomic_function(op: str, what: str, shown: str) -> Callable:
+def _atomic_function(op: str, summary: str, shown: str) -> Callable:
     def atomic(ref: object, idx: object, val: object, *, mask: object = None) -> Any:
         return _atomic(ref, idx, val, mask, op)
 
     atomic.__name__ = atomic.__qualname__ = f"atomic_{op}"
     atomic.__module__ = __name__
-    atomic.__doc__ = f"""{what}, each element in one indivisible step; returns the values before.
+    atomic.__doc__ = f"""{summary}, each element in one indivisible step; returns the values before.
 
     idx: as in ref[idx]; repeated positions all take effect. mask: only where it is True. Raises
     TypeError for what is not a Ref, or a value of another dtype.

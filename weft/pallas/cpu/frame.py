@@ -37,7 +37,7 @@ def emit_handler(
     outputs: Sequence[tuple[int, ...]],
     body: Callable[[Function, str], tuple[str, str | None]],
     messages: Sequence[str],
-    what: str,
+    label: str,
 ) -> None:
     """Emit a function XLA calls with a call frame; inputs and outputs are its shapes.
 
@@ -75,7 +75,7 @@ def emit_handler(
             api,
             "1",
             [
-                f"kernel {what} is compiled for other shapes than it is called with: XLA's "
+                f"kernel {label} is compiled for other shapes than it is called with: XLA's "
                 "partitioner split its arrays. Use weft's (weft.config.partitioner), which "
                 "compiles it for the parts, or drop sharding_rule and num_batch_dims"
             ],

@@ -165,11 +165,11 @@ def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list
                 high = array.shape[d] - block.block_shape[d]
                 if not block.by_element[d]:
                     high = -(-array.shape[d] // block.block_shape[d]) - 1
-                what = (
+                label = (
                     f"kernel {call.name}: the index map of {block.origin} gives a block out of "
                     f"bounds in dimension {d} of an array of shape {array.shape}"
                 )
-                start = checked(t, start, max(high, 0), what)
+                start = checked(t, start, max(high, 0), label)
             if block.padding:
                 start = f.sub(start, block.padding[d][0])
             elif not block.by_element[d]:

@@ -26,7 +26,7 @@ def checked(
     t: Translator,
     start: int | str,
     high: int,
-    what: str,
+    label: str,
     size: int | None = None,
 ) -> Any:
     """Return a position, which fails the call unless it is in [0, high], and is then moved to 0.
@@ -36,7 +36,7 @@ def checked(
     f = t.f
     if isinstance(start, int):
         if t.call.checked and not 0 <= start <= high:
-            t.fail("true", what)
+            t.fail("true", label)
             return 0
         return start
     key = ("position", start, high, size)
@@ -53,7 +53,7 @@ def checked(
     def failing() -> str:
         position = from_end()
         bad = f.op(f"icmp ugt i64 {position}, {high}") if high >= 0 else "true"
-        t.fail(bad, what)
+        t.fail(bad, label)
         return f.op(f"select i1 {bad}, i64 0, i64 {position}")
 
     if size is None and not t.call.checked:
@@ -71,7 +71,7 @@ def checked(
     return start
 
 
-def lane(t: Translator, text: str, dtype: Any, size: int, what: str) -> str:
+def lane(t: Translator, text: str, dtype: Any, size: int, label: str) -> str:
     """Return a position of an index array, as `checked`, in vectorized loops over elements.
 
     The greatest position is kept, and compared once at the end; what is out of bounds reads the
@@ -89,10 +89,10 @@ def lane(t: Translator, text: str, dtype: Any, size: int, what: str) -> str:
     if t.call.checked:
         if t.core is not None or high < 0:
             bad = f.op(f"icmp ugt {type_} {position}, {high}") if high >= 0 else "true"
-            t.fail(bad, what)
+            t.fail(bad, label)
             position = f.op(f"select i1 {bad}, {type_} 0, {type_} {position}")
         else:
-            greatest = t.greatest(what, type_, high)
+            greatest = t.greatest(label, type_, high)
             before = f.load(type_, greatest, parallel=False)
             both = (type_, before), (type_, position)
             f.store(
@@ -203,8 +203,8 @@ class Gathered:
             i = tuple(indices[axis] for axis in axes)
             if dim.__class__ is Pick:
                 index, n = position.at(f, i), self.ref.shape[d]
-                what = _what(self.t, self.ref, d)
-                where.append(lane(self.t, index, position.dtype, n, what))
+                label = _what(self.t, self.ref, d)
+                where.append(lane(self.t, index, position.dtype, n, label))
             elif dim.__class__ is At:
                 where.append(position)
             else:

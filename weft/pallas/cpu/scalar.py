@@ -147,7 +147,7 @@ def _rem(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dt
     return _safe_division(f, dtype, o, "rem")
 
 
-def _safe_division(f: Function, dtype: np.dtype, o: list[str], what: str) -> str:
+def _safe_division(f: Function, dtype: np.dtype, o: list[str], operation: str) -> str:
     """As StableHLO on XLA: x / 0 = -1, x rem 0 = x; the smallest / -1 is itself, rem 0."""
     t = types.register(dtype)
     signed = dtypes.is_signed(dtype)
@@ -160,8 +160,8 @@ def _safe_division(f: Function, dtype: np.dtype, o: list[str], what: str) -> str
         overflow = f.op(f"and i1 {smallest}, {minus}")
         edge = f.op(f"or i1 {zero}, {overflow}")
     safe = f.op(f"select i1 {edge}, {t} 1, {t} {o[1]}")
-    value = f.op(f"{'s' if signed else 'u'}{what} {t} {o[0]}, {safe}")
-    if what == "div":
+    value = f.op(f"{'s' if signed else 'u'}{operation} {t} {o[0]}, {safe}")
+    if operation == "div":
         return f.op(f"select i1 {zero}, {t} -1, {t} {value}")
     return f.op(f"select i1 {zero}, {t} {o[0]}, {t} {value}")
 

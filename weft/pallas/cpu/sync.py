@@ -63,11 +63,11 @@ def retargeted(
     f = t.f
     named = {}
     for axis, x in zip(axes, core, strict=True):
-        what = (
+        label = (
             f"kernel {t.call.name}: {t.eqn.primitive.name} ({t.eqn.source}): the core index along "
             f"{axis!r} is out of bounds"
         )
-        named[axis] = checked(t, t.index(x), owner.shape[axis] - 1, what)
+        named[axis] = checked(t, t.index(x), owner.shape[axis] - 1, label)
     here = linear_index(f, owner, t.core.coordinates, {})
     target = linear_index(f, owner, t.core.coordinates, named)
     step = f.mul(f.sub(target, here), loops.slot_bytes(whole.shape, whole.dtype))

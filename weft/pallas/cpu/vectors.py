@@ -51,8 +51,8 @@ def _define_exp(module: Module, name: str) -> None:
     pure = "nounwind memory(none) willreturn"
     f = Function(module, f"{name}_{LANES}", [(v, "x")], v, f"alwaysinline {pure}")
 
-    def call(what: str, *operands: str) -> str:
-        return f.intrinsic(f"llvm.{what}.v{LANES}f32", v, *((v, o) for o in operands))
+    def call(label: str, *operands: str) -> str:
+        return f.intrinsic(f"llvm.{label}.v{LANES}f32", v, *((v, o) for o in operands))
 
     x = "%x"
     for how, bound in (("olt", -104.0), ("ogt", 89.0)):

@@ -339,8 +339,8 @@ class Watch:
         f.do(f"{self.following} = add i64 {self.turns}, 1")
         low = f.op(f"and i64 {self.turns}, {LOOK_TURNS - 1}")
         with f.when(f.op(f"icmp eq i64 {low}, {LOOK_TURNS - 1}")):
-            what = "looks again and again" if self.looks else "is in the loop"
-            where = site(f.module, f"{what} at {self.eqn.source}")
+            activity = "looks again and again" if self.looks else "is in the loop"
+            where = site(f.module, f"{activity} at {self.eqn.source}")
             on = f.op(
                 f"call i1 @core_look(ptr {self.state}, ptr {self.record}, "
                 f"ptr {self.clock}, ptr {where})"

@@ -242,9 +242,9 @@ def rule(name: str, simple: bool = False) -> Callable[[Callable], Callable]:
 
 
 def _region(m: Machine, of: RefOperands, op: _Op) -> Region:
-    what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
+    label = f"kernel {m.kernel}: {op.eqn.primitive.name}"
     indexer, source = op.eqn.rule_params["indexer"], op.eqn.source
-    return locate(of.ref, indexer, of.positions, source, what, of.mask)
+    return locate(of.ref, indexer, of.positions, source, label, of.mask)
 
 
 def _value(region: Region, data: np.ndarray, other: int) -> Any:

@@ -102,7 +102,7 @@ def locate(
     indexer: Indexer,
     operands: Sequence[Any],
     where: Source,
-    what: str,
+    label: str,
     mask: np.ndarray | None = None,
 ) -> Region:
     """Return the region an index selects; raises where it reaches outside of the buffer.
@@ -144,7 +144,7 @@ def locate(
             view.append(chosen)
         if outside is not None:
             raise OutOfBoundsError(
-                f"{what} at {where}: {outside} is outside of dimension {dim} of {buffer}, which "
+                f"{label} at {where}: {outside} is outside of dimension {dim} of {buffer}, which "
                 f"has size {n}"
             )
     return Region(full, tuple(view), mask)

@@ -99,8 +99,8 @@ class Semaphores:
         return f"{self.name} of {self.owner}" if self.owner else self.name
 
     def at(self, m: Machine, indexer: Indexer, operands: Sequence[Any], op: _Op) -> Semaphore:
-        what = f"kernel {m.kernel}: {op.eqn.primitive.name}"
-        view = locate(self, indexer, operands, op.eqn.source, what).view
+        label = f"kernel {m.kernel}: {op.eqn.primitive.name}"
+        view = locate(self, indexer, operands, op.eqn.source, label).view
         return self.data[view]
 
     def check_balanced(self, m: Machine, when: str) -> None:
@@ -142,12 +142,12 @@ def _signal(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) ->
 
 
 def _wait_for(
-    s: Semaphore, value: int, task: Task, source: Source, what: str, decrement: bool
+    s: Semaphore, value: int, task: Task, source: Source, goal: str, decrement: bool
 ) -> Waits:
     while s.value < value:
         yield Wait(
             lambda: s.value >= value,
-            lambda: f"{what}{s.name} to be at least {value} (it is {s.value})",
+            lambda: f"{goal}{s.name} to be at least {value} (it is {s.value})",
             source,
         )
     if decrement:
@@ -163,8 +163,8 @@ def _wait(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: Any) -> Step
     s = sems.at(m, params["indexer"], rest[:-1], op)
     yield None
     value, decrement = int(rest[-1]), params["decrement"]
-    what = "a copy to finish: semaphore " if params["of_copy"] else "semaphore "
-    yield from _wait_for(s, value, task, op.eqn.source, what, decrement)
+    goal = "a copy to finish: semaphore " if params["of_copy"] else "semaphore "
+    yield from _wait_for(s, value, task, op.eqn.source, goal, decrement)
     return []
 
 
@@ -206,12 +206,12 @@ def _barrier(m: Machine, task: Task, op: _Op, sems: Semaphores, *rest: object) -
 
 @rule("async_copy_start")
 def _copy_start(m: Machine, task: Task, op: _Op, *args: object) -> Steps:
-    source, what = op.eqn.source, f"kernel {m.kernel}: async_copy"
+    source, label = op.eqn.source, f"kernel {m.kernel}: async_copy"
     parts, core = copy_operands(op.eqn, args)
     (src, src_indexer, src_at), (dst, dst_indexer, dst_at), (sems, sem_indexer, sem_at) = parts
     dst, sems = (at_core(m, op, ref, core if ref.others else ()) for ref in (dst, sems))
-    from_region = locate(src, src_indexer, src_at, source, what)
-    to_region = locate(dst, dst_indexer, dst_at, source, what)
+    from_region = locate(src, src_indexer, src_at, source, label)
+    to_region = locate(dst, dst_indexer, dst_at, source, label)
     s = sems.at(m, sem_indexer, sem_at, op)
     copy = m.new_task(f"the copy that {task.name} started at {source}")
     join(copy.clock, task.clock)

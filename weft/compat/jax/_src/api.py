@@ -34,14 +34,14 @@ def _jacrev_unravel(outputs: object, input_: ArrayLike, array: ArrayLike) -> Any
     return _unravel(outputs, array, 0)
 
 
-def _check(who: str, real: bool, holomorphic: bool, *allow_int_and_value: ArrayLike) -> None:
+def _check(api: str, real: bool, holomorphic: bool, *allow_int_and_value: ArrayLike) -> None:
     """Raise TypeError unless a value is complex for holomorphic functions, else differentiable."""
     *allow_int, x = allow_int_and_value
     dtype = typeof(x).dtype
     fits = is_complex(dtype) or not holomorphic and (is_float(dtype) or any(allow_int))
     if not fits or real and is_complex(dtype) and not holomorphic:
         kind = "complex" if holomorphic else "real" if real else "real or complex"
-        raise TypeError(f"{who}: {kind} numbers are needed, got {typeof(x).str_short()}")
+        raise TypeError(f"{api}: {kind} numbers are needed, got {typeof(x).str_short()}")
 
 
 def _check_output_dtype_jacfwd(holomorphic: bool, x: ArrayLike) -> None:

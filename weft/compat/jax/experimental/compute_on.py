@@ -15,19 +15,19 @@ __all__ = ["compute_on", "compute_on2"]
 _TYPES = ("device_host", "device", "tpu_sparsecore")
 
 
-def _check(who: str, compute_type: str) -> None:
+def _check(api: str, compute_type: str) -> None:
     if compute_type not in _TYPES and not compute_type.startswith("gpu_stream:"):
         raise ValueError(
-            f"{who}: compute_type must be one of {', '.join(_TYPES)} or 'gpu_stream:#', got "
+            f"{api}: compute_type must be one of {', '.join(_TYPES)} or 'gpu_stream:#', got "
             f"{compute_type!r}"
         )
     if compute_type != "device" and weft.default_backend() != "cpu":
         raise NotImplementedError(
-            f"{who}: weft computes on {weft.default_backend()} devices only; for the host use "
+            f"{api}: weft computes on {weft.default_backend()} devices only; for the host use "
             "weft.pure_callback, or put the arrays on a CPU device"
         )
     if compute_type not in ("device", "device_host"):
-        raise ValueError(f"{who}: {compute_type!r} is no processor of a CPU")
+        raise ValueError(f"{api}: {compute_type!r} is no processor of a CPU")
 
 
 @contextlib.contextmanager

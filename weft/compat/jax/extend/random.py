@@ -67,15 +67,15 @@ def define_prng_impl(
     function, and, where keys are made, for words of another shape or dtype.
     """
     functions = {"seed": seed, "split": split, "random_bits": random_bits, "fold_in": fold_in}
-    for what, function in functions.items():
+    for kind, function in functions.items():
         if not callable(function):
-            raise TypeError(f"define_prng_impl: {what} must be a function, got {function!r:.80}")
+            raise TypeError(f"define_prng_impl: {kind} must be a function, got {function!r:.80}")
     words = prod(key_shape)
 
-    def flat(what: str, made: Any, shape: tuple = ()) -> Any:
+    def flat(kind: str, made: Any, shape: tuple = ()) -> Any:
         if made.shape != (*shape, *key_shape) or made.dtype != "uint32":
             raise TypeError(
-                f"define_prng_impl: {what} of {name} must return uint32 of shape "
+                f"define_prng_impl: {kind} of {name} must return uint32 of shape "
                 f"{(*shape, *key_shape)}, got {made.dtype} of shape {made.shape}"
             )
         return made.reshape(*shape, words)

@@ -14,9 +14,9 @@ from weft import tree
 __all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"]
 
 
-def _one_host(who: str) -> None:
+def _one_host(api: str) -> None:
     if weft.process_count() > 1:
-        raise NotImplementedError(f"{who}: weft runs Python next to the devices of one host only")
+        raise NotImplementedError(f"{api}: weft runs Python next to the devices of one host only")
 
 
 def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
