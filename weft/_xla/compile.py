@@ -113,6 +113,7 @@ def emitter_for(module: ir.Module) -> str:
                     tiled, limit = True, min(limit, OVERWRITTEN)
             case "stablehlo.while":
                 limit = CARRIED
+        # Too many operations for the older emitter: the rest only tells whether tiles are needed.
         if count > _FEW:
             return ir.WalkResult.INTERRUPT if tiled else ir.WalkResult.ADVANCE
         one_kernel &= name in _FUSED
@@ -130,11 +131,13 @@ def emitter_for(module: ir.Module) -> str:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(look)
+    # Many operations, or one kind again and again, of which XLA compiles equal kernels once.
     if count > min(_FEW, _REPEATED * len(kinds)):
         return "tiled" if tiled else "loops"
     for name, type_ in kinds:
         if not isinstance(type_, ir.RankedTensorType):
             continue
+        # The older emitter fails at narrow floats and complex numbers, and is slow at large arrays.
         faulty = str(type_.element_type).startswith(("f4E", "f6E", "f8E", "complex"))
         most = limit if one_kernel or name not in _SLOWER else min(limit, OVERWRITTEN)
         if faulty or not type_.has_static_shape or math.prod(type_.shape) > most:

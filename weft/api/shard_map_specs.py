@@ -107,7 +107,7 @@ def resolve_mesh(options: Options) -> tuple[Any, tuple, frozenset]:
 
 
 def check_spec(spec: PartitionSpec, label: Callable[[], str], mesh: Mesh, manual: tuple) -> None:
-    """Return whether it is a spec over manual axes; `what` names it in the error."""
+    """Return whether it is a spec over manual axes; `label` names it in the error."""
     if not isinstance(spec, PartitionSpec):
         raise TypeError(
             f"{label()} must be a PartitionSpec such as P('x') or P(), got {type(spec).__name__}: "

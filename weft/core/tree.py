@@ -77,7 +77,7 @@ def broadcast_prefix(
 ) -> list:
     """One entry of `prefix` per leaf of `tree`, where prefix is a tree prefix of it.
 
-    `what` names the argument in the error when it is not. None is an entry, not a subtree.
+    `label` names the argument in the error when it is not. None is an entry, not a subtree.
     """
 
     def leaf(x: object) -> bool:

@@ -23,6 +23,7 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
 
     On one device an argument in a memory of its own is no donor (quirks.DONOR_MEMORY).
     """
+    # Results by what their memory must be; several may be equal.
     free: dict[Any, list[int]] = {}
     in_layouts, out_layouts = program.layouts or ([None] * len(program.donated), None)
     out_layouts = out_layouts or [None] * len(program.out_shardings)
@@ -50,6 +51,7 @@ def match_results(program: Program) -> tuple[dict[int, int], list[bool]]:
             donors[i] = True
         elif memories <= {_memory(s)}:
             others.append(i)
+    # What found no equal result may still serve one of its size, which the runtime pairs up.
     left = Counter(_extent(program.jaxpr.out_avals[k]) for rest in free.values() for k in rest)
     unused = []
     for i in others:

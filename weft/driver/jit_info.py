@@ -284,6 +284,7 @@ class JitInfo:
         out_shardings, out_layouts = self.flat_shardings(
             self.out_shardings, out.tree, closed.out_avals, "out_shardings"
         )
+        # Hoisted values are arguments in front, placed and donated by nobody.
         free = (None,) * len(closed_over)
         asked = any(in_layouts) or any(out_layouts)
         return Entry(

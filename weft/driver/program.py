@@ -299,6 +299,7 @@ class Program:
             whole_sums=whole_sums,
             compiler_options=tuple(sorted((self.options or {}).items())),
         )
+        # Calls with a partition function of the user's are split by it before anything else is.
         if lowered.partitioned_calls:
             from weft.driver.partitioned_calls import replace_calls
 
@@ -434,6 +435,7 @@ class Program:
 
             ins, outs = final_shardings(self, compiled, local)
             types = [_typed(physical(a), s) for a, s in zip(out_avals, outs, strict=True)]
+        # Programs for machines that are not here are described, and raise where they are run.
         make: Callable[..., Executable] = DescribedExecutable
         if compiled.runs:
             # Constants move to their devices once, not at each call.

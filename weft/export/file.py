@@ -115,6 +115,7 @@ def _checksum(head: bytes, body: bytes) -> bytes:
 
 
 def _read(body: bytes) -> Exported:
+    # A file is a list of parts with their lengths: JSON first, then modules and the VJP.
     parts, at = [], 0
     while at < len(body):
         (size,) = _LENGTH.unpack_from(body, at)

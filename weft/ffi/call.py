@@ -247,6 +247,7 @@ def ffi_lowering(
             raise TypeError(f"{label}: backend_config of a typed call must be a dict of attributes")
         if not typed and kwargs:
             raise ValueError(f"{label}: attributes need api_version=4, got {sorted(kwargs)}")
+        # The rule's keyword arguments are attributes, which win over the configuration's.
         config = {**(backend_config or {}), **kwargs} if not isinstance(backend_config, str) else {}
         ins = check_layouts(label, "operand_layouts", outward(operand_layouts), ctx.avals_in)
         outs = check_layouts(label, "result_layouts", outward(result_layouts), ctx.avals_out)

@@ -338,6 +338,7 @@ class ModuleContext:
         if arg_names:
             locs = [ir.Location.name(n, loc, mlir.context()) for n in arg_names]
             locs = [loc] * len(threaded) + locs
+        # Ordered effects take a token in and give one back, in front of all others.
         block = func.regions[0].blocks.append(*in_types, arg_locs=locs)
         function = FunctionContext(of_all)
         arguments = list(block.arguments)
@@ -352,6 +353,7 @@ class ModuleContext:
                 outs = self.lower_body(function, jaxpr.jaxpr, jaxpr.consts, arguments)
             outs = [function.tokens[e] for e in threaded] + list(outs)
             end = _create("func.return", [], outs, None, None, 0, loc)
+        # Vectors whose length the threads do not divide: see native/uneven.
         if public and self.platforms == ("cpu",) and self.num_partitions == 1:
             for aval in jaxpr.out_avals:
                 if getattr(aval, "ndim", 0) == 1 and aval.size >= UNEVEN and aval.size % 16:

@@ -47,6 +47,8 @@ def pointwise(e: Emitter, op: ir.Operation, _: int) -> Sequence[ir.Value] | None
     batch, size = x.type.shape[0], math.prod(x.type.shape) // x.type.shape[0] // features_in
     w = e.reshape(w, [features_out, features_in] if outputs_first else [features_in, features_out])
     summed_dim = 1 if outputs_first else 0  # the dimension of w that is summed over
+    # Features last: places are rows of one product. Features first: few places join those of the
+    # whole batch, many make a product for each image.
     if not first:
         rows = e.reshape(x, [batch * size, features_in])
         result = _dot(e, op, rows, w, [batch * size, features_out], (1, summed_dim))

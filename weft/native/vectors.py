@@ -243,6 +243,7 @@ class Vectors(Expressions):
         def at(base: Value, k: int) -> object:
             return self.op(I64, f"getelementptr {t}, ptr {base.text}, i64 {k}").text
 
+        # Lanes past the end hold the greatest value, which sorts behind everything.
         keys = [
             self.op(type_, f"{call}(ptr {at(p, k)}, {kind} {mask}, {t} {greatest})").text
             for k, mask in enumerate(masks)
@@ -257,6 +258,7 @@ class Vectors(Expressions):
             """Compare elements that are `apart`; runs turn up and down."""
             for k in range(many):
                 ups = [(k * lanes + lane) & run == 0 for lane in range(lanes)]
+                # Partners in two vectors are compared as they are, in one by a shuffle.
                 if apart >= lanes:
                     other = k ^ (apart // lanes)
                     if other > k:

@@ -164,6 +164,7 @@ def _from_other(x: list, dtype: Any) -> Any:
         return x if dtype is None else cast(x, dtype)
     if isinstance(x, range):
         return array(np.arange(x.start, x.stop, x.step), dtype, copy=False)
+    # Python numbers alone need no promotion, and are most of what comes here.
     if isinstance(x, list | tuple):
         leaves = _leaves(x, [])
         if all(v.__class__ in (builtins.bool, int, float, complex) for v in leaves):
@@ -177,6 +178,7 @@ def _from_other(x: list, dtype: Any) -> Any:
                 )
         if dtype is None:
             dtype = dtypes.promote_types([_leaf_type(v) for v in leaves])[0]
+        # Traced values and keys are stacked; all else becomes one array on the host.
         if dtypes.is_extended(dtype) or any(isinstance(v, Tracer) for v in leaves):
             from weft.numpy.joining import stack
 
@@ -188,6 +190,7 @@ def _from_other(x: list, dtype: Any) -> Any:
         raise ArgumentError(
             f"weft.numpy.array: cannot make an array from a {type(x).__name__}: {x!r:.80}"
         )
+    # Protocols by which objects of other libraries give their contents.
     for interface in ("__array__", "__array_interface__"):
         if hasattr(x, interface):
             return constant(_host(np.asarray(x), dtype))

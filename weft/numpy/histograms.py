@@ -332,6 +332,7 @@ def histogramdd(
             f"weft.numpy.histogramdd: {len(ranges)} ranges for {rank} "
             "dimensions; give one (lowest, highest) or None for each column of sample"
         )
+    # The bin of each point along each dimension; even bins need no search.
     edges, slots, outside = [], [], None
     for d, (b, r) in enumerate(zip(per, ranges, strict=True)):
         x = cast(sample[:, d], dtypes.to_inexact(typeof(sample).dtype))
@@ -359,6 +360,7 @@ def histogramdd(
         weights = inexact(weights)
         counts = _zeros(shape, typeof(weights).dtype).at[tuple(slots)].add(weights, mode="drop")
     if density:
+        # Densities are counts over the bins' volumes, which multiply out of the widths.
         volume: Any = 1.0
         for d, e in enumerate(edges):
             width = ops.reshape(diff(e), tuple(-1 if k == d else 1 for k in builtins.range(rank)))

@@ -122,6 +122,7 @@ def pad(
         raise ArgumentError(
             f"weft.numpy.pad: pad_width must not be negative, got {widths}; cut by slicing"
         )
+    # These two do not read the array, so that all axes are padded at once.
     if mode in ("constant", "empty"):
         return _constant(x, widths, kwargs.get("constant_values", 0))
     # One axis after another, so that corners are filled from what was added before.

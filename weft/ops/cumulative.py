@@ -80,6 +80,7 @@ def _cumulative(
         (out,), (out_tangent,) = jvp_flat(scan, [x], [t])
         return out, out_tangent
 
+    # An element is in the sums from its place on: cotangents are summed from the other end.
     def transpose(ct: object, x: object, *, axis: int, reverse: bool) -> list:
         return [prim.bind(ct, axis=axis, reverse=not reverse)]
 
@@ -100,6 +101,7 @@ def _cumulative(
             return ctx.lower_fun(combine, a, b, avals=[scalar, scalar])
 
         (out,) = emit_window(ctx, [x], [init], body, window)
+        # Behind partitioning a kernel takes the place of the window.
         if name in _NATIVE:
             ctx.mark(out.owner, "scan", _NATIVE.index(name))
         return out

@@ -172,6 +172,7 @@ def _scatter_lower(
                 "interior_padding": ctx.i64s((0,) * len(shape)),
             },
         )[0]
+    # XLA's partitioner would split windows: along those dimensions values are whole for it.
     windowed = [d for d, size in enumerate(window_dimensions) if size > 1]
     operand = whole_for_xla(ctx, operand, x, windowed)
     source = whole_for_xla(ctx, source, x, windowed)
@@ -197,6 +198,7 @@ def _scatter_lower(
         operation, 1, [scalar, scalar], lambda a, b: ctx.op("stablehlo.add", [a, b], [scalar])
     )
     result = whole_for_xla(ctx, operation.results[0], x, windowed)
+    # The padding has gradients of its own, which are cut off.
     if padded:
         attrs = {
             "start_indices": ctx.i64s(low),

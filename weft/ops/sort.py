@@ -123,6 +123,7 @@ def _sort_lower(
                 result = ctx.op("stablehlo.or", [less, both], [bool_type])[0]
         return [result]
 
+    # The region's arguments come in pairs, one of each operand's two elements.
     types = [ctx.tensor((), dtype) for dtype in wide_dtypes for _ in range(2)]
     ctx.region(operation, 0, types, comparator)
     ctx.mark(operation, "sort", num_keys)

@@ -104,6 +104,7 @@ def partition(
     constraints = constraint_lines(work) if explain else {}
     lap("propagate")
     propagated = clone(work) if keep_stages else None
+    # A small program may cost less where every device computes all of it; that is tried last.
     small = not (started or overlap) and is_small(work)
     make_explicit(work)
     gather_small_stacks(work)
@@ -118,6 +119,7 @@ def partition(
     lap("localize")
     optimize(work, info.mesh, arguments=info.arguments, overlap=overlap, diverges=info.diverges)
     lap("optimize")
+    # Latency decides for small ones: start again from the module as it was before localization.
     if whole is not None and sends_less(whole, info.arguments, collect(work, info.mesh)):
         make_whole(work := whole)
         collectives = clone(work) if keep_stages else None

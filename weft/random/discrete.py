@@ -477,6 +477,7 @@ def _binomial_rejection(
     from weft.lax import while_loop
 
     kind = typeof(p).dtype
+    # Hörmann's constants: the hat's width and height, and the mode.
     deviation = ew.sqrt(count * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p

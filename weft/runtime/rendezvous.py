@@ -157,6 +157,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, soc
             # Who says nothing in time, or comes in a crowd, is shut out, so that members get in.
             for connection in late or list(guests)[: len(guests) - _GUESTS]:
                 leave(connection).connection.close()
+            # Wake for the next deadline, and once a second for those that have closed.
             wake = min([end, now + 1.0, *(g.until for g in guests.values())])
             for key, _ in selector.select(max(wake - now, 0.001)):
                 if key.fileobj is listener:
@@ -174,6 +175,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, soc
                             twice.add(guest.introduced[0])
                 except OSError:
                     leave(guest.connection).connection.close()
+    # Whoever waits here for the rest learns why nothing will come.
     except BaseException as error:
         send_away(here, str(error))
         raise

@@ -118,6 +118,7 @@ def lobpcg_standard(A: object, X: Any, m: int = 100, tol: Any = None) -> tuple[A
     def ritz(basis: Any) -> tuple:
         """Return the best k vectors of the space of an orthonormal basis."""
         image = apply(basis)
+        # The matrix in that basis is small and symmetric but for rounding.
         small = basis.T.conj() @ image
         values, vectors = wnp.linalg.eigh((small + small.T.conj()) / 2)
         best = vectors[:, ::-1][:, :k]
@@ -137,6 +138,7 @@ def lobpcg_standard(A: object, X: Any, m: int = 100, tol: Any = None) -> tuple[A
         (x, p, residual, _, _), i = carry
         # The columns of Q are an orthonormal basis even where those given depend on each other.
         basis = wnp.linalg.qr(wnp.concatenate([x, residual, p], 1))[0]
+        # The next search direction: the step without its part along the present vectors.
         values, best, image = ritz(basis)
         return state(values, basis @ best, image, basis[:, k:] @ best[k:]), i + 1
 

@@ -131,6 +131,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
         pairs = zip(*(op._bufs for op in operands), strict=True)
         return BCOO([wnp.concatenate(p, dimension) for p in pairs], shape=shape)  # type: ignore
     operands = [_spread_batches(without_padding(op), range(n)) for op in operands]
+    # Indices along the dimension move on by what is in front; padding stays out of bounds.
     data = wnp.concatenate([op.data for op in operands], n)
     moved, offset = [], 0
     for op in operands:
@@ -256,6 +257,7 @@ def bcoo_reshape(
         return bcoo_reshape(mat.transpose(tuple(dimensions)), new_sizes=sizes)
     batch, sparse, dense = split_shape(mat)
     last = len(sizes) - mat.n_dense
+    # Where the new shape divides as the old one does, batch and sparse parts are reshaped alone.
     ends = [
         i
         for i in range(last + 1 if batch else 1)
@@ -283,6 +285,7 @@ def bcoo_reshape(
             )
         valid = in_bounds(indices, sparse)[..., None]
         key = flat_index(indices, sparse)
+        # The element's number in the old shape, written in the digits of the new one.
         columns = []
         for size in new[::-1]:
             columns.append(key % size if size else key)

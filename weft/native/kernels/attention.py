@@ -186,6 +186,7 @@ def queries(
     for i in range(SOME_KEYS):
         of_keys[i] = i // width * some + i % width
     scale = bitcast(f32, u32(p[SCALE]))
+    # Keys behind the last weigh nothing: the scale, which comes later, may turn the sign.
     plain = (p[HAS_BIAS] == 0) & (p[HIDES] == 2)
     absent = -bitcast(f32, u32(INFINITY))
     absent = -absent if plain & (scale < 0.0) else absent
@@ -204,6 +205,7 @@ def queries(
         if skips and all_hidden(mask + first * p[MASK + 3], p, rows, count):
             skipped += 1
             continue
+        # The scores of these keys, and the greatest of each query so far.
         for start in range(0, count, width):
             here = scores + start // width * some
             key = keys + (first + start) * p[SIZE]
@@ -219,6 +221,7 @@ def queries(
                     for j in range(n, width):
                         here[row * width + j] = absent
             raise_tops(tops, here, whole * width, scale if plain else f32(1.0))
+        # What was summed with smaller maxima shrinks, then these keys are added.
         rescale(tops, old, sums, result, whole, panels if first > 0 else 0)
         for start in range(0, count, width):
             exponentials(scores + start // width * some, tops, sums, whole * width)
@@ -227,6 +230,7 @@ def queries(
             for row in range(0, whole, ROWS):
                 there = result + panel * some + row * width
                 products(scores, value, of_keys, count, of_scores + row, there, False)
+    # A hidden score may be finite: it weighs nothing only if what is seen is far above it.
     if skipped > 0:
         hidden = bitcast(f32, u32(p[HIDDEN]))
         for row in range(rows):

@@ -102,6 +102,7 @@ def eight(
         for q in range(span):
             s = (p * span + q) * pace
             t = (8 * p * span + q) * pitch
+            # Even elements: sums and differences of opposite ones, then of those.
             ar = load_wide(xr + s)
             ai = load_wide(xi + s)
             br = load_wide(xr + s + 2 * far)
@@ -126,6 +127,7 @@ def eight(
             e2i = pi - qi
             e3r = mr - ni
             e3i = mi + nr
+            # Odd elements, in the same way.
             ar = load_wide(xr + s + 1 * far)
             ai = load_wide(xi + s + 1 * far)
             br = load_wide(xr + s + 3 * far)
@@ -155,6 +157,7 @@ def eight(
             ui = diagonal * (o1i - o1r)
             vr = diagonal * (o3i - o3r)
             vi = diagonal * (o3r + o3i)
+            # Radix 2: a result and the one half a turn on differ in the odd part's sign.
             store_wide(yr + t, e0r + o0r)
             store_wide(yi + t, e0i + o0i)
             store_wide(yr + t + 4 * near, e0r - o0r)
@@ -248,6 +251,7 @@ def five(
             qi = ci + di
             nr = cr - dr
             ni = ci - di
+            # Cosines weigh the sums, sines the differences, which a factor i exchanges.
             gr = ar + c1 * pr + c2 * qr
             gi = ai + c1 * pi + c2 * qi
             hr = s1 * mi + s2 * ni

@@ -66,6 +66,7 @@ def line(
     left = n
     span = 1
     while left > 1:
+        # The largest radix that divides what is left: fewer passes over the data.
         radix = 5
         if left % 8 == 0:
             radix = 8

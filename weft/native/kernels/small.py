@@ -50,6 +50,7 @@ def decompose(a: ptr[T], order: ptr[i32], pivots: ptr[i32]):
                 q = order[i * LANES + lane]
                 order[k * LANES + lane] = q if swapped else p
                 order[i * LANES + lane] = p if swapped else q
+        # Below the pivot: factors, and what is left of the matrix without their multiples.
         for i in range(k + 1, N):
             other = a + i * N * LANES
             for lane in range(LANES):

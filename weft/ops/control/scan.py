@@ -234,6 +234,7 @@ def trace_with_carry(
                 f"  the carry has  {want}\n  the body gives {got}\n"
                 "  Return the same containers and keys, or start with those that the body gives."
             )
+        # Types are interned: the same object means that the carry keeps its type.
         got = body.jaxpr.out_avals[:n]
         if all(a is b for a, b in zip(avals, got, strict=True)):
             if uses is not None:
@@ -249,6 +250,7 @@ def trace_with_carry(
             ):
                 dtype, _ = dtypes.promote_types([(a.dtype, True), (b.dtype, b.weak_type)])
                 x = _retyped(x, dtype, convert)
+            # In shard_map a carry varies over all axes over which the body's result does.
             if state.spread and isinstance(b, ShapedArray):
                 x = vary(x, b.mat.varying & state.spread)
             new.append(x)

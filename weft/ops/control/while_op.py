@@ -163,6 +163,7 @@ def _batch(
             return [not s for s in same]
         return batch_jaxpr(body_jaxpr, axis, [*b_body, *carry], carry)[1]
 
+    # A carry is batched if the body makes it so from those that are: grown until none is added.
     b_carry = closed_under(b_carry, grown)
     carry = [
         move_dim(x, 0 if was else None, 0, axis) if b and not was else x
@@ -171,6 +172,7 @@ def _batch(
     body, _ = batch_jaxpr(body_jaxpr, axis, [*b_body, *b_carry], b_carry)
     pred, (pred_batched,) = batch_jaxpr(cond_jaxpr, axis, [*b_cond, *b_carry])
     out_dims = [0 if b else None for b in b_carry]
+    # All examples go on alike: one loop over the whole batch.
     if not pred_batched:
         outs = while_p.bind(
             *cond_consts,
@@ -196,6 +198,7 @@ def _batch(
 
         run = run_checked
 
+    # Each goes on for itself: the loop runs while any does, and keeps what the others have.
     every = np.ones(axis.size, bool)
     return _masked(cond_consts, body_consts, carry, pred, body, same, run, every), out_dims
 

@@ -208,7 +208,7 @@ def block_mapping(
     scalars: Sequence[AbstractRef],
     hidden: int = 0,
 ) -> BlockMapping:
-    """Return the blocks of one argument or result; `what` names it in errors.
+    """Return the blocks of one argument or result; `label` names it in errors.
 
     spec: None for all of the array. hidden: scalars in front that the index map does not get.
     """
@@ -230,6 +230,7 @@ def block_mapping(
             f"{array.str_short()} has rank {array.ndim}; give one for each dimension (None for one "
             "that the ref shall lack)"
         )
+    # By dimension: the block's size, whether the ref lacks it, and what the index map counts.
     shape, gone, by_element, padding = [], [], [], []
     for d, (dim, n) in enumerate(zip(dims, array.shape, strict=True)):
         size = block_size(label, d, dim)

@@ -107,6 +107,7 @@ def _target(api: str, aval: Any, core_index: Any) -> tuple[tuple[str, ...], list
                 "leave core_index out, or give the scratch type a mesh: type @ mesh"
             )
         return (), []
+    # No index names the caller's own core, one number that of a mesh of one axis.
     if core_index is None:
         if mesh == frame.mesh:
             return (), []

@@ -69,6 +69,7 @@ def _run_scoped(t: Translator, eqn: Eqn, *consts: Buffer) -> list:
 @rule("cond")
 def _cond(t: Translator, eqn: Eqn, index: Array, *operands: Any) -> list:
     f, branches = t.f, eqn.rule_params["branches"]
+    # What a branch writes must be in memory before any of them runs.
     writes = set().union(*(t.written(b, operands) for b in branches))
     operands = tuple(t.before_region(operands, writes))
     avals = [v.aval for v in eqn.outvars]

@@ -81,6 +81,7 @@ def emit_handler(
             ],
         )
         f.label(right)
+    # The body's status chooses the message; 0 is success.
     status, text = body(f, buffers)
     if messages:
         failed, fine = f.name_of("failed"), f.name_of("fine")

@@ -167,6 +167,7 @@ def store(
     f: Function, memory: Memory, target: Buffer, value: Array, mask: Array | None = None
 ) -> None:
     """target[...] = value, where the mask holds."""
+    # Three ways without a loop over elements: the producer's own, nothing at all, a copy.
     if value.producer is not None and mask is None:
         value.producer(f, target)
         return
@@ -193,6 +194,7 @@ def store(
     for v in (*values, *(a for a, _ in fused)):
         count = v.adjacent_dims(count)
     shape = joined(target.shape, min(count, target.adjacent_dims()))
+    # Large rows go through a strip in cache, from where whole lines are written past it.
     size = strip_of(target, shape) if mask is None else 0
     arrays = [*values, *(a for a, _ in fused)]
     room = temporary(f, memory, (size,), target.dtype) if size else None

@@ -60,6 +60,7 @@ def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool
     batch, contract = (d.lhs_batch, d.lhs_contract) if side == 0 else (d.rhs_batch, d.rhs_contract)
     if dim in batch:
         return False
+    # Each step multiplies the shard that is here while the next one arrives.
     e.ip, e.loc = ir.InsertionPoint(dot), dot.location
     shard, other = gather.operands[0], dot.operands[1 - side]
     size = shard.type.shape[dim]
@@ -72,6 +73,7 @@ def _overlap(dot: ir.Operation, side: int, mesh: DeviceMesh, e: Emitter) -> bool
         # After `step` moves, coordinate k holds shard (k + step) % n.
         start = e.lookup(atoms, [(k + step) % n * size for k in range(n)])
         following = e.permute(shard, ring) if step < n - 1 else shard
+        # A gathered dimension that is summed over gives terms of the result, another its parts.
         if dim in contract:
             where = (d.rhs_contract if side == 0 else d.lhs_contract)[contract.index(dim)]
             part = e.dynamic_slice(other, where, start, size)
