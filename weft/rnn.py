@@ -224,12 +224,12 @@ def _run(x: Any, h: object, c: object, weights: tuple, valid: object, precision:
 
     def step(carry: tuple, now: tuple) -> tuple:
         h, c = carry
-        inputs, there = now
+        inputs, in_length = now
         gates = inputs + wnp.matmul(h, W_hh.T, precision=precision)
         i, f, g, o = wnp.split(gates, 4, -1)
         new_c = nn.sigmoid(f) * c + nn.sigmoid(i) * wnp.tanh(g)
         new_h = nn.sigmoid(o) * wnp.tanh(new_c)
-        keep = lambda new, old: wnp.where(there[:, None], new, old)
+        keep = lambda new, old: wnp.where(in_length[:, None], new, old)
         return (keep(new_h, h), keep(new_c, c)), keep(new_h, 0 * new_h)
 
     result: Any = lax.scan(step, (h, c), (inputs, valid))

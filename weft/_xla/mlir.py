@@ -85,8 +85,8 @@ def unknown_location() -> ir.Location:
 @functools.lru_cache(maxsize=8192)
 def file_location(file: str, line: int, column: int = 0, name: str | None = None) -> ir.Location:
     """Return a cached ``file:line:column`` location, named after the primitive if it is given."""
-    here = ir.Location.file(file, line, column, context())
-    return here if name is None else ir.Location.name(name, here, context())
+    location = ir.Location.file(file, line, column, context())
+    return location if name is None else ir.Location.name(name, location, context())
 
 
 def dialect(name: str) -> ModuleType:

@@ -139,14 +139,14 @@ def _plan(jaxpr: ClosedJaxpr, nonzero: tuple[bool, ...], policy: object) -> _Pla
     # Named values stand for what they name: in the tangent program, the kept name is that value.
     inputs_read = {v for e in eqns for v in e.invars} | set(needed)
     inputs = [i for i, v in enumerate(p.invars) if v in inputs_read]
-    here = state.source or UNKNOWN
+    call_site = state.source or UNKNOWN
     sources = {v: e.source for e in p.eqns for v in e.outvars}
     forward_eqns, kept_outs, kept_ins, back_eqns = [], [], [], []
     for v, (value, how) in kept.items():
         if isinstance(how, Offload):
             away = Var(value.aval)
             home = Var(value.aval)
-            source = sources.get(value, here)
+            source = sources.get(value, call_site)
             forward_eqns.append(
                 Eqn(move_p, [value], [away], {"memory": how.dst}, NO_EFFECTS, source)
             )

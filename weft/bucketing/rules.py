@@ -334,11 +334,11 @@ def _dynamic_update_slice(c: Case) -> Any:
     at = [_clamped(c, s, c.size(0, d) - c.size(1, d)) for d, s in enumerate(starts)]
     zero = full((), 0, typeof(x).dtype)
     wide = lax.pad(x, zero, [(0, n, 0) for n in update.shape])
-    there = lax.dynamic_slice(wide, at, update.shape)
+    replaced = lax.dynamic_slice(wide, at, update.shape)
     for d, size in enumerate(c.dims[1]):
         if size is not None:
             inside = lax.lt(lax.iota("int32", update.shape[d]), size)
-            update = lax.select(broadcast_in_dim(inside, update.shape, (d,)), update, there)
+            update = lax.select(broadcast_in_dim(inside, update.shape, (d,)), update, replaced)
     return lax.slice(lax.dynamic_update_slice(wide, update, at), (0,) * x.ndim, x.shape)
 
 

@@ -186,8 +186,10 @@ class Manager:
                 raise FileNotFoundError(f"restore: {self.folder} holds no steps")
             step = steps[-1]
         elif step not in steps:
-            there = ", ".join(map(str, steps)) or "none"
-            raise FileNotFoundError(f"restore: {self.folder} has no step {step}; it has {there}")
+            available = ", ".join(map(str, steps)) or "none"
+            raise FileNotFoundError(
+                f"restore: {self.folder} has no step {step}; it has {available}"
+            )
         return restore(self.path(step), like)
 
     def clear(self) -> None:

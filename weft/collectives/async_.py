@@ -192,15 +192,15 @@ def _lower_start(ctx: RuleContext, sync: Primitive, x: ir.Value, params: dict[st
 
 def _lower_done(ctx: RuleContext, future: ir.Value) -> Any:
     chain, done = _tail(future, frozenset(("stablehlo.async_done",)))
-    here = ir.InsertionPoint.current.block
-    if done is None or done.operation.block != here:
+    block = ir.InsertionPoint.current.block
+    if done is None or done.operation.block != block:
         return future
     ops = [*chain, done]
     users = [len(list(op.results[0].uses)) for op in ops]
     if users[0] or any(n != 1 for n in users[1:]):
         return future  # taken already
     for op in reversed(ops):
-        here.append(op.operation)  # blocks are built in order: we are at the end
+        block.append(op.operation)  # blocks are built in order: we are at the end
     return future
 
 

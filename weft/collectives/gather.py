@@ -348,7 +348,7 @@ def _broadcast_by_sum(ctx: RuleContext, x: object, over: AxisGroup, source: int)
         from weft.collectives.reduce import psum_p
 
         untyped = over.untracked()
-        here = eq(axis_index_p.bind(over=untyped), np.int32(source))
+        is_source = eq(axis_index_p.bind(over=untyped), np.int32(source))
 
         def send(v: Any) -> Any:
             dtype = typeof(v).dtype
@@ -359,7 +359,7 @@ def _broadcast_by_sum(ctx: RuleContext, x: object, over: AxisGroup, source: int)
             if dtypes.is_float(dtype):
                 bits = np.dtype(f"uint{8 * dtype.itemsize}")
                 return bitcast_convert_type(send(bitcast_convert_type(v, bits)), dtype)
-            return psum_p.bind(select(here, v, zeros_like(v)), over=untyped)
+            return psum_p.bind(select(is_source, v, zeros_like(v)), over=untyped)
 
         return send(x)
 

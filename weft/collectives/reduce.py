@@ -86,8 +86,8 @@ def _reduce_gathered(x: object, over: AxisGroup, local: Callable, neutral: Any) 
 
     axis_group = over.whole().untracked()
     number, _ = index_in_group(over)
-    here = axis_index_p.bind(over=axis_group)
-    in_group = dynamic_index_in_dim(number[:, None] == number, here, keepdims=False)
+    index = axis_index_p.bind(over=axis_group)
+    in_group = dynamic_index_in_dim(number[:, None] == number, index, keepdims=False)
     rows = all_gather_p.bind(x, over=axis_group, axis=0, tiled=False, to=VARYING)
     shape = typeof(rows).shape
     others = broadcast_in_dim(neutral, shape, ())

@@ -85,9 +85,9 @@ def choose_devices(
             # placement.
             if len(placed) == 1 and len(devices) > 1 and i >= len(shardings):
                 continue
-            here = names[i] if i < len(names) else "a sharding inside the program"
+            value_name = names[i] if i < len(names) else "a sharding inside the program"
             raise ValueError(
-                f"{name}: {owner} is on devices {_ids(devices)} but {here} is on devices "
+                f"{name}: {owner} is on devices {_ids(devices)} but {value_name} is on devices "
                 f"{_ids(placed)}; one program runs on one set of devices. Move one of them with "
                 "weft.device_put(x, sharding)"
             )

@@ -73,8 +73,8 @@ def _final(
 ) -> list:
     """Fill the compiler's choices into shardings."""
     if len(program.devices) == 1:  # an array over a mesh of one device stays one: its type has axes
-        here = NamedSharding(program.mesh, PartitionSpec())
-        return [here if s is None else s for s in shardings]
+        replicated = NamedSharding(program.mesh, PartitionSpec())
+        return [replicated if s is None else s for s in shardings]
     if all(s is not None for s in shardings):
         return list(shardings)
     chosen = compiled.parameter_shardings() if which == "parameter" else compiled.output_shardings()

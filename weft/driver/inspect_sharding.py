@@ -152,10 +152,10 @@ def tell(program: Program, tells: bool) -> None:
     """
     told: list[tuple[Callable, Any]] = []
     if program.partitions == 1:
-        here: Any = SingleDeviceSharding(program.devices[0]) if program.devices else None
+        default: Any = SingleDeviceSharding(program.devices[0]) if program.devices else None
         if isinstance(program.mesh, Mesh):
-            here = NamedSharding(program.mesh, PartitionSpec())
-        told = [(callback, here) for callback, _ in program.inspections]
+            default = NamedSharding(program.mesh, PartitionSpec())
+        told = [(callback, default) for callback, _ in program.inspections]
     elif not program.use_shardy:
         where = program.inspections[0][1]
         raise ValueError(

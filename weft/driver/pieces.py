@@ -389,7 +389,7 @@ def compile_pieces(program: Program, plan: Plan) -> LoadedPieces:
     """Compile each piece once."""
     from weft.driver.program import Program as Pieces
 
-    here = SingleDeviceSharding(program.devices[0])
+    sharding = SingleDeviceSharding(program.devices[0])
     executables, seconds = [], 0.0
     runs = Counter(step.piece for step in plan.steps)
     for p, (closed, donated, name) in enumerate(plan.pieces):
@@ -398,7 +398,7 @@ def compile_pieces(program: Program, plan: Plan) -> LoadedPieces:
         request = Request(
             f"{program.name}.{name}{times}",
             (None,) * n,
-            (here,) * n,
+            (sharding,) * n,
             (None,) * m,
             tuple(donated),
             keep_unused=True,
@@ -410,7 +410,7 @@ def compile_pieces(program: Program, plan: Plan) -> LoadedPieces:
         piece.forget_modules()
         executables.append(executable)
         seconds += executable.compiled.seconds
-    consts = [(i, constant_at(c, here)) for i, c in plan.consts]
+    consts = [(i, constant_at(c, sharding)) for i, c in plan.consts]
     sequenced = Sequenced(plan, executables, consts)
     sequenced.donated = [i for i, d in enumerate(program.donated) if d]
     cached = all(e.compiled.from_cache for e in executables)

@@ -426,9 +426,9 @@ class Program:
         ins: Sequence[Any]
         outs: Sequence[Any]
         if len(self.devices) == 1 and self.mesh is None:
-            here = on_device(self.devices[0])
-            ins = [here if s is None else s for s in self.in_shardings]
-            outs = [here if s is None else s for s in self.out_shardings]
+            sharding = on_device(self.devices[0])
+            ins = [sharding if s is None else s for s in self.in_shardings]
+            outs = [sharding if s is None else s for s in self.out_shardings]
             types = [physical(a) for a in out_avals]
         else:
             from weft.driver.final_shardings import final_shardings

@@ -73,7 +73,7 @@ def register_ffi_target(
     else:
         _check_capsule(name, fn, "")
     # A function of the other kind would end the process at its first call: ask it now.
-    here = _xla.platform_name(platform) == "Host"
+    on_host = _xla.platform_name(platform) == "Host"
     said = [native_errors.answers(capsule) for capsule in _capsules(fn)]
     if api_version == 0 and True in said:
         raise ValueError(
@@ -91,7 +91,7 @@ def register_ffi_target(
         raise ValueError(f"register_ffi_target: XLA refuses {name!r}: {_advice(str(e))}") from e
     _platforms.setdefault(name, set()).add(_xla.platform_name(platform))
     # Host handlers can be called from Python again, for programs that must fail together.
-    if api_version == 1 and here:
+    if api_version == 1 and on_host:
         _handlers.setdefault(name, (fn, kwargs.get("traits", 0)))
 
 

@@ -70,7 +70,7 @@ def count_to(
     step: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
     """Emit a loop: step(index, values) gives the values of the next step."""
-    here = e.ip
+    outside = e.ip
     values = [e.const(0), *start]
     types = [x.type for x in values]
     loop = e.op("stablehlo.while", values, types, regions=2)
@@ -84,7 +84,7 @@ def count_to(
     index, *rest = body.arguments
     after = step(index, rest)
     e.op("stablehlo.return", [e.add(index, e.const(1)), *after], [])
-    e.ip = here
+    e.ip = outside
     return list(loop.results)[1:]
 
 

@@ -58,7 +58,7 @@ class Host:
         if limit is not None:
             self.name = limit[0]
             features.update(dict.fromkeys(features.keys() - limit[1], False))
-        self.flat = ",".join(f"{'+' if there else '-'}{name}" for name, there in features.items())
+        self.flat = ",".join(f"{'+' if able else '-'}{name}" for name, able in features.items())
         on = self.able
         self.fingerprint = f"{version} {self.llvm_version} {self.name} {self.flat}"
         self.vector_bytes = 64 if "avx512f" in on else 32 if "avx2" in on else 16
@@ -91,7 +91,7 @@ class Host:
     @property
     def able(self) -> set[str]:
         """The names of the features that are there."""
-        return {name for name, there in self.features.items() if there}
+        return {name for name, able in self.features.items() if able}
 
     def attributes(self) -> str:
         """Return the attribute group of every function of a kernel."""

@@ -127,18 +127,18 @@ def _strides(shape: Sequence[int]) -> list[int]:
 
 
 def _loops(box: Box, shape: Sequence[int]) -> list[tuple[int, int, int]] | None:
-    """Return count, step there and step here of a box's run and of the loops around it."""
+    """Return count, target step and source step of a box's run and of the loops around it."""
     loops: list[tuple[int, int, int]] = []
     strides = zip(box.size, box.steps, _strides(shape), strict=True)
-    for count, there, here in reversed(list(strides)):
+    for count, target_step, source_step in reversed(list(strides)):
         if count == 1:
             continue
         if loops:
             inner, step_there, step_here = loops[-1]
-            if there == inner * step_there and here == inner * step_here:
+            if target_step == inner * step_there and source_step == inner * step_here:
                 loops[-1] = (inner * count, step_there, step_here)
                 continue
-        loops.append((count, there, here))
+        loops.append((count, target_step, source_step))
     if not loops or loops[0][2] != 1 or loops[0][1] not in (0, 1):
         loops.insert(0, (1, 1, 1))  # elements apart from each other are runs of one
     if len(loops) > _LOOPS + 1:

@@ -206,16 +206,16 @@ class Vectors(Expressions):
         q, n, y, p, end = (self.value(node) for node in (source, count, pivots, left, right))
         assert y.type is not None
         t, lanes, align = y.type.llvm, int(self.unit.constants["LANES"]), y.type.bits // 8
-        kind, there = f"<{lanes} x i1>", self._first_lanes(y.type, n.text)
+        kind, mask = f"<{lanes} x i1>", self._first_lanes(y.type, n.text)
         load, store = self._masked("masked.load", y.type), self._masked("masked.store", y.type)
         name = self._masked("experimental.vector.compress", y.type)
         x = self.op(
-            y.type, f"call {t} {load}(ptr {q.text}, i32 {align}, {kind} {there}, {t} poison)"
+            y.type, f"call {t} {load}(ptr {q.text}, i32 {align}, {kind} {mask}, {t} poison)"
         )
         less = self.op(BOOLEAN, f"icmp slt {t} {x.text}, {y.text}").text
         more = self.op(BOOLEAN, f"icmp sge {t} {x.text}, {y.text}").text
         less, more = (
-            self.op(BOOLEAN, f"select {kind} {there}, {kind} {which}, {kind} zeroinitializer").text
+            self.op(BOOLEAN, f"select {kind} {mask}, {kind} {which}, {kind} zeroinitializer").text
             for which in (less, more)
         )
         _, low = self._count_lanes(less)

@@ -519,13 +519,13 @@ def _with_masks(x: Any, index: tuple) -> tuple[Any, Plan, list, Shape]:
             )
         mask = np.asarray(mask)
         dim = _dimension(index, position, len(shape))
-        there = shape[dim : dim + mask.ndim]
-        if len(there) < mask.ndim:
+        sizes = shape[dim : dim + mask.ndim]
+        if len(sizes) < mask.ndim:
             raise _fail_count(shape, dim + mask.ndim)
-        if any(m not in (0, n) for m, n in zip(mask.shape, there, strict=True)):
+        if any(m not in (0, n) for m, n in zip(mask.shape, sizes, strict=True)):
             raise IndexError(
                 f"a boolean index of shape {mask.shape} at position {position} must match the "
-                f"dimensions {there} that it indexes"
+                f"dimensions {sizes} that it indexes"
             )
         new += [p.astype(np.int32).view(_Positions) for p in np.nonzero(mask)]
     return plan_of(x, tuple(new))

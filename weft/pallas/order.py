@@ -103,7 +103,7 @@ def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
         if others or eqn.invars[0] is not ref or ref in eqn.invars[1:]:
             return False
         positions = ref_operands(eqn, eqn.invars).positions
-        here = set()
+        dims = set()
         for k, (dim, at) in enumerate(eqn.rule_params["indexer"].attach(positions)):
             if isinstance(at, int | np.ndarray) or at is None:
                 continue
@@ -114,8 +114,8 @@ def _is_apart(call: KernelCall, jaxpr: Jaxpr, ref: Var, d: int) -> bool:
                 else (getattr(dim, "size", 0) - 1) * getattr(dim, "stride", 1) + 1
             )
             if axis is not None and call.num_batch + axis == d and step >= size > 0:
-                here.add((k, step))
-        places = here if places is None else places & here
+                dims.add((k, step))
+        places = dims if places is None else places & dims
         if not places:
             return False
     return True

@@ -336,12 +336,12 @@ class Emitter:
     def _at_entry(self, key: str | tuple, build: Callable) -> ir.Value:
         cached = self._entry_values.get(key)
         if cached is None:
-            here, self.ip = self.ip, self.entry_ip
+            outside, self.ip = self.ip, self.entry_ip
             location, self.loc = self.loc, ir.Location.unknown(self.context)
             try:
                 cached = self._entry_values[key] = build()
             finally:
-                self.ip, self.loc = here, location
+                self.ip, self.loc = outside, location
         return cached
 
     def position(self) -> ir.Value:

@@ -129,8 +129,8 @@ def _keep(loop: ir.Operation, number: int, trips: int) -> None:
         return
     write.operands[1] = moves[0].operands[0]
     write.attributes["sdy.sharding"] = sdy.for_values(new)
-    here = ir.InsertionPoint(loop)
-    loop.operands[number] = _reshard(loop.operands[number], new, here, moves[0])
+    before_loop = ir.InsertionPoint(loop)
+    loop.operands[number] = _reshard(loop.operands[number], new, before_loop, moves[0])
     shardings = list(sdy.per_value(loop.attributes["sdy.sharding"]))
     shardings[number] = new
     loop.attributes["sdy.sharding"] = sdy.for_values(*shardings)

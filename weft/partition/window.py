@@ -220,13 +220,13 @@ def _run_rounds(
     margin = max((r.size for r in plan.rounds), default=0)
     value = e.pad(value, dim, margin, margin)
     for r in plan.rounds:
-        there = r.sources >= 0
+        sent = r.sources >= 0
         leave = np.zeros(len(first), np.int64)
-        leave[r.sources[there]] = r.offsets[there]
-        if len(set(r.offsets[there].tolist())) == 1:
-            leave[:] = r.offsets[there][0]
+        leave[r.sources[sent]] = r.offsets[sent]
+        if len(set(r.offsets[sent].tolist())) == 1:
+            leave[:] = r.offsets[sent][0]
         part = cut(e, x.value, dim, atoms, leave, r.size)
         part = e.permute(part, x.layout.mesh.pairs(atoms, r.sources))
-        at = np.where(there, r.sources * shard + r.offsets - first + margin, 0)
+        at = np.where(sent, r.sources * shard + r.offsets - first + margin, 0)
         value = e.dynamic_update(value, part, dim, e.lookup(atoms, at))
     return e.slice(value, dim, margin, margin + size)

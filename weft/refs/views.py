@@ -158,8 +158,8 @@ def _below_transposed(
     dims = [positions[d] for d in range(len(permutation))]
     lower = Indexer(tuple(d for d, _ in dims), indexer.block, 0)
     seen = [a if isinstance(a, tuple) else permutation[a] for a in _axes(indexer)]
-    there = _axes(lower)
-    order = tuple(there.index(a) for a in seen)
+    axes = _axes(lower)
+    order = tuple(axes.index(a) for a in seen)
     form = None
     if order != tuple(range(len(order))):
         back = tuple(np.argsort(order).tolist())

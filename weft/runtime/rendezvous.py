@@ -136,7 +136,7 @@ def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, soc
     RuntimeError names who is missing. Those that came are told so.
     """
     end = time.monotonic() + seconds
-    here: dict[int, socket.socket] = {}
+    connected: dict[int, socket.socket] = {}
     twice: set[int] = set()
     guests: dict[socket.socket, _Guest] = {}
     selector = selectors.DefaultSelector()
@@ -148,10 +148,10 @@ def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, soc
         return guests.pop(connection)
 
     try:
-        while not _all_here(here, count):
+        while not _all_here(connected, count):
             now = time.monotonic()
             if now >= end:
-                missing = [i for i in range(1, count) if i not in here]
+                missing = [i for i in range(1, count) if i not in connected]
                 raise RuntimeError(_missing(missing, twice, count, seconds))
             late = [g.connection for g in guests.values() if g.until <= now]
             # Who says nothing in time, or comes in a crowd, is shut out, so that members get in.
@@ -171,19 +171,19 @@ def gather(listener: socket.socket, count: int, seconds: float) -> dict[int, soc
                 try:
                     if guest.listen():
                         leave(guest.connection)
-                        if not _admit(guest.connection, *guest.introduced, here, count):
+                        if not _admit(guest.connection, *guest.introduced, connected, count):
                             twice.add(guest.introduced[0])
                 except OSError:
                     leave(guest.connection).connection.close()
     # Whoever waits here for the rest learns why nothing will come.
     except BaseException as error:
-        send_away(here, str(error))
+        send_away(connected, str(error))
         raise
     finally:
         selector.close()
         for connection in guests:
             connection.close()
-    return here
+    return connected
 
 
 def let_go(members: dict[int, socket.socket]) -> None:
@@ -270,7 +270,7 @@ def introduce(connection: socket.socket, number: int, count: int, until: float) 
 
 
 def _admit(
-    new: socket.socket, number: int, of: int, here: dict[int, socket.socket], count: int
+    new: socket.socket, number: int, of: int, connected: dict[int, socket.socket], count: int
 ) -> bool:
     """Note a process that has come; one that is not of this group is told so.
 
@@ -285,7 +285,7 @@ def _admit(
         )
         new.close()
         return True
-    before = here.get(number)
+    before = connected.get(number)
     if before is not None and _is_open(before):
         _tell(
             new,
@@ -293,17 +293,17 @@ def _admit(
         )
         new.close()
         return False
-    here[number] = new
+    connected[number] = new
     return True
 
 
-def _all_here(here: dict[int, socket.socket], count: int) -> bool:
+def _all_here(connected: dict[int, socket.socket], count: int) -> bool:
     """Tell whether all have come; forget those that have ended since, for they may come again."""
-    if len(here) < count - 1:
+    if len(connected) < count - 1:
         return False
-    for number in [i for i, member in here.items() if not _is_open(member)]:
-        here.pop(number).close()
-    return len(here) == count - 1
+    for number in [i for i, member in connected.items() if not _is_open(member)]:
+        connected.pop(number).close()
+    return len(connected) == count - 1
 
 
 def _missing(numbers: list[int], twice: set[int], count: int, seconds: float) -> str:

@@ -110,9 +110,9 @@ mesh_cast_p = Primitive(
 def check_target(name: str, x: ShapedArray, sharding: NamedSharding) -> None:
     """Raise where a value of this type cannot have this sharding."""
     sharding.check_rank(x.shape, f"{name} of a value")
-    mesh, here = sharding.mesh, context_mesh()
-    if here is not None and here.shape == mesh.shape:
-        mesh = here  # the types of the axes where the value is
+    mesh, mesh_in_context = sharding.mesh, context_mesh()
+    if mesh_in_context is not None and mesh_in_context.shape == mesh.shape:
+        mesh = mesh_in_context  # the types of the axes where the value is
     manual = sharding.spec.used_axes() & set(mesh.manual_axes)
     if manual:
         raise ValueError(

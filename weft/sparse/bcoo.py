@@ -82,10 +82,8 @@ def without_padding(mat: BCOO) -> BCOO:
 
     def clean(data: Any, indices: Any) -> tuple:
         valid = in_bounds(indices, sparse)
-        there = valid.reshape(-1, *(1,) * (data.ndim - 1))
-        return wnp.where(there, data, 0).astype(data.dtype), wnp.where(
-            valid[:, None], indices, fill
-        )
+        mask = valid.reshape(-1, *(1,) * (data.ndim - 1))
+        return wnp.where(mask, data, 0).astype(data.dtype), wnp.where(valid[:, None], indices, fill)
 
     if not mat.n_sparse:
         return mat
@@ -169,8 +167,8 @@ def _fromdense(mat: Any, *, nse: int, n_batch: int, n_dense: int, dtype: Any) ->
         columns = [f.astype(dtype) for f in positions]
         indices = wnp.stack(columns, 1) if columns else wnp.zeros((nse, 0), dtype)
         data = extract(indices, mat)
-        there = wnp.arange(nse) < stored.sum()
-        return wnp.where(there.reshape(nse, *(1,) * n_dense), data, 0).astype(mat.dtype), indices
+        mask = wnp.arange(nse) < stored.sum()
+        return wnp.where(mask.reshape(nse, *(1,) * n_dense), data, 0).astype(mat.dtype), indices
 
     bufs = over_batches(find, n_batch, mat, _stored(mat, n_dense))
     return BCOO(bufs, shape=mat.shape, indices_sorted=True, unique_indices=True)

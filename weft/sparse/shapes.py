@@ -187,8 +187,8 @@ def _kept(mat: BCOO, data: Any, indices: Any, valid: Any, shape: tuple[int, ...]
     if not mat.n_sparse:
         return BCOO((data, indices), shape=shape)
     indices = wnp.where(valid[..., None], indices, np.array(shape[n:end], indices.dtype))
-    there = valid.reshape(*valid.shape, *(1,) * mat.n_dense)
-    data = wnp.where(there, data, np.zeros((), data.dtype))
+    mask = valid.reshape(*valid.shape, *(1,) * mat.n_dense)
+    data = wnp.where(mask, data, np.zeros((), data.dtype))
     flags = {"unique_indices": mat.unique_indices}
     return _limited(BCOO((data, indices.astype(mat.indices.dtype)), shape=shape, **flags))
 

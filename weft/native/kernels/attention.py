@@ -52,10 +52,10 @@ def pack(source: ptr[T], apart: i64, step: i64, target: ptr[T], rows: i64, colum
     width = VECTORS * LANES
     for start in range(0, rows, width):
         valid = min(width, rows - start)
-        here = target + start * columns
+        panel = target + start * columns
         if valid < width:
-            clear(here, width * columns)
-        turn(source + start * apart, apart, step, here, width, valid, columns)
+            clear(panel, width * columns)
+        turn(source + start * apart, apart, step, panel, width, valid, columns)
 
 
 @outlined
@@ -64,23 +64,23 @@ def adjust(scores: ptr[T], bias: ptr[T], mask: ptr[u8], p: ptr[i64], rows: i64, 
     width = VECTORS * LANES
     scale = bitcast(f32, u32(p[SCALE]))
     for row in range(whole):
-        here = scores + row * width
+        row_scores = scores + row * width
         at = min(row, rows - 1)
         if p[HAS_BIAS] == 1:
             added = bias + at * p[BIAS + 2]
             step = p[BIAS + 3]
             for j in range(n):
-                here[j] = here[j] * scale + added[j * step]
+                row_scores[j] = row_scores[j] * scale + added[j * step]
         else:
             for j in range(n):
-                here[j] *= scale
+                row_scores[j] *= scale
         if p[HIDES] < 2:
             truths = mask + at * p[MASK + 2]
             step = p[MASK + 3]
             hides = u8(p[HIDES])
             hidden = bitcast(f32, u32(p[HIDDEN]))
             for j in range(n):
-                here[j] = hidden if truths[j * step] == hides else here[j]
+                row_scores[j] = hidden if truths[j * step] == hides else row_scores[j]
 
 
 @outlined
@@ -88,10 +88,10 @@ def all_hidden(mask: ptr[u8], p: ptr[i64], rows: i64, n: i64) -> boolean:
     hides = u8(p[HIDES])
     step = p[MASK + 3]
     for row in range(rows):
-        here = mask + row * p[MASK + 2]
+        row_mask = mask + row * p[MASK + 2]
         seen = 0
         for j in range(n):
-            seen += 0 if here[j * step] == hides else 1
+            seen += 0 if row_mask[j * step] == hides else 1
         if seen > 0:
             return False
     return True
@@ -119,23 +119,23 @@ def rescale(tops: ptr[T], old: ptr[T], sums: ptr[T], out: ptr[T], rows: i64, pan
     """Make sums relative to the new maximum of each row, the same in all of its lanes."""
     width = VECTORS * LANES
     for row in range(rows):
-        here = tops + row * width
+        row_tops = tops + row * width
         top = f32(LEAST)
         for j in range(0, width, LANES):
-            top = max(top, max_wide(load_wide(here + j)))
+            top = max(top, max_wide(load_wide(row_tops + j)))
         factor = exponential(old[row] - top)
         old[row] = top
         for j in range(width):
-            here[j] = top
+            row_tops[j] = top
         if factor != 1.0:
             wide = splat(factor)
             for j in range(0, width, LANES):
-                there = sums + row * width + j
-                store_wide(there, load_wide(there) * wide)
+                scaled = sums + row * width + j
+                store_wide(scaled, load_wide(scaled) * wide)
             for panel in range(panels):
                 for j in range(0, width, LANES):
-                    there = out + (panel * SOME_QUERIES + row) * width + j
-                    store_wide(there, load_wide(there) * wide)
+                    scaled = out + (panel * SOME_QUERIES + row) * width + j
+                    store_wide(scaled, load_wide(scaled) * wide)
 
 
 @outlined
@@ -148,15 +148,15 @@ def write(
         for j in range(0, width, LANES):
             total += sum_wide(load_wide(sums + row * width + j))
         for start in range(0, features, width):
-            here = source + (start // width * SOME_QUERIES + row) * width
-            there = out + row * apart + start * step
+            result = source + (start // width * SOME_QUERIES + row) * width
+            target = out + row * apart + start * step
             valid = min(width, features - start)
             if step == 1:
                 for j in range(valid):
-                    there[j] = here[j] / total
+                    target[j] = result[j] / total
             else:
                 for j in range(valid):
-                    there[j * step] = here[j] / total
+                    target[j * step] = result[j] / total
 
 
 @outlined
@@ -207,20 +207,22 @@ def queries(
             continue
         # The scores of these keys, and the greatest of each query so far.
         for start in range(0, count, width):
-            here = scores + start // width * some
+            panel_scores = scores + start // width * some
             key = keys + (first + start) * p[SIZE]
             for row in range(0, whole, ROWS):
-                products(q, key, of_sizes, p[SIZE], of_queries + row, here + row * width, True)
+                products(
+                    q, key, of_sizes, p[SIZE], of_queries + row, panel_scores + row * width, True
+                )
             n = min(width, count - start)
             if not plain:
                 added = bias + (first + start) * p[BIAS + 3]
                 truths = mask + (first + start) * p[MASK + 3]
-                adjust(here, added, truths, p, rows, whole, n)
+                adjust(panel_scores, added, truths, p, rows, whole, n)
             if n < width:
                 for row in range(whole):
                     for j in range(n, width):
-                        here[row * width + j] = absent
-            raise_tops(tops, here, whole * width, scale if plain else f32(1.0))
+                        panel_scores[row * width + j] = absent
+            raise_tops(tops, panel_scores, whole * width, scale if plain else f32(1.0))
         # What was summed with smaller maxima shrinks, then these keys are added.
         rescale(tops, old, sums, result, whole, panels if first > 0 else 0)
         for start in range(0, count, width):
@@ -228,8 +230,8 @@ def queries(
         for panel in range(panels):
             value = values + (panel * p[KEYS] + first) * width
             for row in range(0, whole, ROWS):
-                there = result + panel * some + row * width
-                products(scores, value, of_keys, count, of_scores + row, there, False)
+                products_at = result + panel * some + row * width
+                products(scores, value, of_keys, count, of_scores + row, products_at, False)
     # A hidden score may be finite: it weighs nothing only if what is seen is far above it.
     if skipped > 0:
         hidden = bitcast(f32, u32(p[HIDDEN]))
@@ -255,21 +257,21 @@ def attention_part(
         i = batch // p[HEADS]
         j = batch % p[HEADS]
         if batch != packed:
-            here = key + i * p[KEY] + j * p[KEY + 1]
-            pack(here, p[KEY + 2], p[KEY + 3], keys, p[KEYS], p[SIZE])
-            here = value + i * p[VALUE] + j * p[VALUE + 1]
-            pack(here, p[VALUE + 3], p[VALUE + 2], values, p[FEATURES], p[KEYS])
+            operand = key + i * p[KEY] + j * p[KEY + 1]
+            pack(operand, p[KEY + 2], p[KEY + 3], keys, p[KEYS], p[SIZE])
+            operand = value + i * p[VALUE] + j * p[VALUE + 1]
+            pack(operand, p[VALUE + 3], p[VALUE + 2], values, p[FEATURES], p[KEYS])
             packed = batch
         row = job % each * SOME_QUERIES
         rows = min(SOME_QUERIES, p[QUERIES] - row)
-        here = q + i * p[QUERY] + j * p[QUERY + 1] + row * p[QUERY + 2]
+        operand = q + i * p[QUERY] + j * p[QUERY + 1] + row * p[QUERY + 2]
         added = bias + i * p[BIAS] + j * p[BIAS + 1] + row * p[BIAS + 2]
         truths = mask + i * p[MASK] + j * p[MASK + 1] + row * p[MASK + 2]
-        if not queries(here, keys, values, added, truths, rest, p, rows, p[HIDES] < 2):
-            queries(here, keys, values, added, truths, rest, p, rows, False)
-        there = out + i * p[OUT] + j * p[OUT + 1] + row * p[OUT + 2]
+        if not queries(operand, keys, values, added, truths, rest, p, rows, p[HIDES] < 2):
+            queries(operand, keys, values, added, truths, rest, p, rows, False)
+        target = out + i * p[OUT] + j * p[OUT + 1] + row * p[OUT + 2]
         result = rest + SOME_QUERIES * width
-        write(rest, result, there, p[OUT + 2], p[OUT + 3], rows, p[FEATURES])
+        write(rest, result, target, p[OUT + 2], p[OUT + 3], rows, p[FEATURES])
 
 
 def attention(

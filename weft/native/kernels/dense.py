@@ -60,9 +60,9 @@ def products(
         store_wide(sums + i * LANES, splat(T(0)))
     for k in range(n):
         right = w + k * (VECTORS * LANES)
-        here = at[k]
+        offset = at[k]
         for i in unrolled(ROWS):
-            factor = splat(rows[i][here])
+            factor = splat(rows[i][offset])
             for j in unrolled(VECTORS):
                 total = sums + (i * VECTORS + j) * LANES
                 store_wide(total, load_wide(total) + factor * load_wide(right + j * LANES))
@@ -83,10 +83,10 @@ def copy_line(source: ptr[T], target: ptr[T], p: ptr[i64], columns: i64, inputs:
     elif p[X_INPUT] == 1:
         apart = p[X_COLUMN]
         for column in range(columns):
-            here = source + column * apart
-            there = target + column * inputs
+            pixel = source + column * apart
+            packed = target + column * inputs
             for i in range(inputs):
-                there[i] = here[i]
+                packed[i] = pixel[i]
     else:
         turn(source, p[X_INPUT], p[X_COLUMN], target, inputs, inputs, columns)
 
@@ -127,9 +127,9 @@ def pack_filters(
             source = w + taps[3 * tap + 2] + first * p[W_INPUT] + start * p[W_OUTPUT]
             if p[W_OUTPUT] == 1 and valid == width:
                 for i in range(inputs):
-                    here = source + i * p[W_INPUT]
+                    filter = source + i * p[W_INPUT]
                     for j in unrolled(VECTORS):
-                        store_wide(target + i * width + j * LANES, load_wide(here + j * LANES))
+                        store_wide(target + i * width + j * LANES, load_wide(filter + j * LANES))
             else:
                 if valid < width:
                     clear(target, inputs * width)
@@ -157,9 +157,9 @@ def write_line(
             turn(source, width, 1, target, p[OUT_OUTPUT], columns, valid)
         else:
             for j in range(valid):
-                there = target + j * p[OUT_OUTPUT]
+                feature = target + j * p[OUT_OUTPUT]
                 for column in range(columns):
-                    there[column * apart] = source[column * width + j]
+                    feature[column * apart] = source[column * width + j]
 
 
 @outlined
@@ -191,8 +191,8 @@ def block(
         for image in range(images):
             for line in range(lines):
                 for step in range(columns):
-                    here = (image * high + line * p[STRIDE_Y]) * wide + step * p[STRIDE_X]
-                    starts[k] = here * inputs
+                    pixel = (image * high + line * p[STRIDE_Y]) * wide + step * p[STRIDE_X]
+                    starts[k] = pixel * inputs
                     k += 1
         for i in unrolled(ROWS):
             starts[count + i] = starts[count - 1]
@@ -222,8 +222,8 @@ def block(
             target = out + (n + image) * p[OUT_IMAGE] + output * p[OUT_OUTPUT]
             target += (q[FIRST_Y] + (y + line) * p[STEP_Y]) * p[OUT_LINE]
             target += (q[FIRST_X] + column * p[STEP_X]) * p[OUT_COLUMN]
-            here = (image * lines + line) * columns
-            write_line(sums + here * width, target, p, columns, outputs, pitch)
+            pixel = (image * lines + line) * columns
+            write_line(sums + pixel * width, target, p, columns, outputs, pitch)
 
 
 def pack_part(k: i64, w: ptr[T], filters: ptr[T], p: ptr[i64]):

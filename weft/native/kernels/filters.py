@@ -107,9 +107,9 @@ def pack_outputs(
             source += column * p[W_COLUMN] + first * p[W_OUTPUT]
             if p[W_OUTPUT] == 1 and outputs == width:
                 for k in range(columns):
-                    here = source + k * p[W_COLUMN]
+                    pixel = source + k * p[W_COLUMN]
                     for j in unrolled(VECTORS):
-                        store_wide(target + k * width + j * LANES, load_wide(here + j * LANES))
+                        store_wide(target + k * width + j * LANES, load_wide(pixel + j * LANES))
             else:
                 turn(source, p[W_OUTPUT], p[W_COLUMN], target, width, outputs, columns)
             target += columns * width

@@ -182,12 +182,12 @@ def _pivots_lower(ctx: RuleContext, pivots: object, *, permutation_size: int) ->
         def swap(i: object, order: Any) -> Any:
             target = dynamic_index_in_dim(swaps, i, 0)
             at_step = dynamic_index_in_dim(order, i, 0)
-            there = eq(rows, spread(target))
+            is_target = eq(rows, spread(target))
 
-            theirs = reduce_sum(select(there, order, zeros), (0,))
-            order = select(there, spread(at_step), order)
-            here = eq(rows, i)
-            return select(here, spread(reshape(theirs, (1, size))), order)
+            theirs = reduce_sum(select(is_target, order, zeros), (0,))
+            order = select(is_target, spread(at_step), order)
+            is_row = eq(rows, i)
+            return select(is_row, spread(reshape(theirs, (1, size))), order)
 
         def spread(row: Any) -> Any:
             return broadcast_in_dim(row, (permutation_size, size), (0, 1))

@@ -38,8 +38,8 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
     n, count = shape[dim], len(operands)
     sources = [t.materialize(x) for x in operands]
     targets = [t.temporary(shape, x.dtype) for x in operands]
-    here = [t.temporary((n,), x.dtype) for x in operands]
-    there = [t.temporary((n,), x.dtype) for x in operands]
+    runs = [t.temporary((n,), x.dtype) for x in operands]
+    merged = [t.temporary((n,), x.dtype) for x in operands]
     keys = slice(eqn.rule_params["num_keys"])
     comparison = _comparison([x.dtype for x in operands[keys]], t.call)
     passes = max(0, (n - 1).bit_length())
@@ -77,17 +77,17 @@ def _sort(t: Translator, eqn: Eqn, *operands: Array) -> list[Array]:
             return (*indices[:dim], k, *indices[dim:])
 
         with f.loop(0, n) as loop:
-            for source, buffer in zip(sources, here, strict=True):
+            for source, buffer in zip(sources, runs, strict=True):
                 buffer.store(f, (loop.index,), source.load(f, at(loop.index)))
-        carry = [("ptr", b.pointer) for b in (*here, *there)] + [("i64", "1")]
+        carry = [("ptr", b.pointer) for b in (*runs, *merged)] + [("i64", "1")]
         with f.loop(0, passes, carry) as turn:
-            src = [_moved(b, p) for b, p in zip(here, turn.carried, strict=False)]
-            dst = [_moved(b, p) for b, p in zip(there, turn.carried[count:], strict=False)]
+            src = [_moved(b, p) for b, p in zip(runs, turn.carried, strict=False)]
+            dst = [_moved(b, p) for b, p in zip(merged, turn.carried[count:], strict=False)]
             merge(src, dst, turn.carried[-1])
             # The two buffers change places after each pass.
             pointers = turn.carried[count : 2 * count] + turn.carried[:count]
             turn.following = [*pointers, f.op(f"shl i64 {turn.carried[-1]}, 1")]
-        done = [_moved(b, p) for b, p in zip(here, turn.results, strict=False)]
+        done = [_moved(b, p) for b, p in zip(runs, turn.results, strict=False)]
         with f.loop(0, n) as loop:
             for buffer, target in zip(done, targets, strict=True):
                 target.store(f, at(loop.index), buffer.load(f, (loop.index,)))

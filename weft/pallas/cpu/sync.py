@@ -68,9 +68,9 @@ def retargeted(
             f"{axis!r} is out of bounds"
         )
         named[axis] = checked(t, t.index(x), owner.shape[axis] - 1, label)
-    here = linear_index(f, owner, t.core.coordinates, {})
+    own_core = linear_index(f, owner, t.core.coordinates, {})
     target = linear_index(f, owner, t.core.coordinates, named)
-    step = f.mul(f.sub(target, here), loops.slot_bytes(whole.shape, whole.dtype))
+    step = f.mul(f.sub(target, own_core), loops.slot_bytes(whole.shape, whole.dtype))
     pointer = f.address("i8", part.pointer, step)
     return Buffer(pointer, part.dtype, part.shape, part.strides, part.group)
 

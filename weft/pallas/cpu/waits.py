@@ -364,8 +364,8 @@ def wait(
     f.goto(head)
     f.label(head)
     now = f.op(f"load atomic i32, ptr {pointer} seq_cst, align 4")
-    there = f.op(f"icmp sge i32 {now}, {amount}")
-    f.do(f"br i1 {there}, label {enough}, label {short}")
+    arrived = f.op(f"icmp sge i32 {now}, {amount}")
+    f.do(f"br i1 {arrived}, label {enough}, label {short}")
     f.label(short)
     on = f.op(
         f"call i1 @core_await(ptr {t.core.state}, ptr {t.core.record}, ptr {pointer}, "

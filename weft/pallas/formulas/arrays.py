@@ -287,9 +287,9 @@ def _scatter(op: Primitive | None) -> Callable:
                 ref, reshape_p.bind(x, new_sizes=(x.size,)), indexer=whole((x.size,)), masked=False
             )
             if op is None:
-                position, value, here = flat
+                position, value, valid = flat
                 indexer = Indexer((Pick(),), (count,))
-                set_p.bind(ref, value, position, here, indexer=indexer, masked=True)
+                set_p.bind(ref, value, position, valid, indexer=indexer, masked=True)
             else:
                 fori_loop(INT.type(0), INT.type(count), lambda k, _: _update(ref, op, k, flat), ())
             out = get_p.bind(ref, indexer=whole((x.size,)), masked=False, has_other=False)
@@ -312,12 +312,12 @@ def _linear(places: Sequence[Array], operand: Sequence[int], shape: Sequence[int
 
 def _update(ref: Array, op: Primitive, k: Array, flat: Sequence[Array]) -> tuple:
     """Combine the k-th update with its element, where it is in bounds."""
-    position, value, here = (
+    position, value, valid = (
         reshape_p.bind(dynamic_slice_p.bind(v, k, slice_sizes=(1,)), new_sizes=()) for v in flat
     )
     at = Indexer((At(None),))
     old = get_p.bind(ref, position, indexer=at, masked=False, has_other=False)
-    set_p.bind(ref, op.bind(old, value), position, here, indexer=at, masked=True)
+    set_p.bind(ref, op.bind(old, value), position, valid, indexer=at, masked=True)
     return ()
 
 

@@ -108,8 +108,8 @@ def _dynamic_update_slice(eqn: Eqn, x: Array, update: Array, *starts: Array) -> 
         widths[axis] = (room, room)
         update = lax.dynamic_slice_in_dim(jnp.pad(update, widths), room - start, n, axis=axis)
         position = lax.broadcasted_iota("int32", x.shape, axis)
-        here = (position >= start) & (position < start + np.int32(size))
-        inside = here if inside is None else inside & here
+        in_window = (position >= start) & (position < start + np.int32(size))
+        inside = in_window if inside is None else inside & in_window
     return [update if inside is None else jnp.where(inside, update, x)]
 
 

@@ -246,8 +246,8 @@ def cut(e: Emitter, x: ir.Value, axis: int, size: int, dtype: np.dtype) -> ir.Va
     sizes = e.sizes(x)
     if sizes[axis] == size:
         return x
-    here = e.compare("lt", e.iota_along(sizes, axis), size)
-    return e.select(here, x, e.constant(0, sizes, dtype))
+    in_bounds = e.compare("lt", e.iota_along(sizes, axis), size)
+    return e.select(in_bounds, x, e.constant(0, sizes, dtype))
 
 
 def repeat(e: Emitter, x: ir.Value, axis: int, size: int) -> ir.Value:

@@ -134,11 +134,11 @@ def _cond(e: Emitter, eqn: Eqn, index: ir.Value, *xs: ir.Value | View | Cell) ->
         if first == len(branches) - 1:
             return e.run(branches[first], xs)
         if kind == BOOL:
-            here = e.same("arith.xori", index, e.constant(1, (), BOOL))
+            is_first = e.same("arith.xori", index, e.constant(1, (), BOOL))
         else:
-            here = e.compare("le", index, first, kind)
+            is_first = e.compare("le", index, first, kind)
         this, others = (lambda: e.run(branches[first], xs)), (lambda: choose(first + 1))
-        results = e.either(here, alternative(this), alternative(others), types)
+        results = e.either(is_first, alternative(this), alternative(others), types)
         e.cells = dict(before[2])
         update(e, cells, results[len(eqn.outvars) :])
         return results[: len(eqn.outvars)]
@@ -227,8 +227,8 @@ def _scan(e: Emitter, eqn: Eqn, *operands: ir.Value | View | Cell) -> list:
         stacked = []
         for y, old, aval in zip(outs[m:], state[m:], ys_avals, strict=True):
             y = e.expand(y, 0) if aval.shape[1:] else e.splat(y, (1,))
-            here = e.compare("eq", e.iota_along(aval.shape, 0), index)
-            stacked.append(e.select(here, e.broadcast(y, aval.shape), old))
+            is_step = e.compare("eq", e.iota_along(aval.shape, 0), index)
+            stacked.append(e.select(is_step, e.broadcast(y, aval.shape), old))
         return [*_values(e, outs[:m], jaxpr.out_avals[:m]), *stacked]
 
     return for_loop(e, length, [*carry, *ys], body, held(consts))

@@ -324,8 +324,8 @@ class Emitter:
         mask = None
         for axis in axes:
             if shape[axis] != padded(shape)[axis]:
-                here = self.compare("lt", self.iota_along(shape, axis), shape[axis])
-                mask = self.both(mask, here)
+                in_bounds = self.compare("lt", self.iota_along(shape, axis), shape[axis])
+                mask = self.both(mask, in_bounds)
         return mask
 
     def both(self, x: ir.Value | None, y: ir.Value | None) -> ir.Value | None:

@@ -206,8 +206,8 @@ def convolution(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     if plan.by_group:
         for name, groups in (("feature", conv.groups), ("batch", conv.batch_groups)):
             if groups > 1:
-                here = e.i64_attr(groups // now.counts[conv.dims.out_feature])
-                op.attributes[f"{name}_group_count"] = here
+                local_count = e.i64_attr(groups // now.counts[conv.dims.out_feature])
+                op.attributes[f"{name}_group_count"] = local_count
     [got] = lz.keep(op, [value, y.value], [now])
     if now.dims == out.dims:
         got.partial = (across, "add") if across else None

@@ -252,9 +252,11 @@ class _Move:
         e, mesh = self.e, self.agreement.mesh
         e.ip = ir.InsertionPoint(op)
         everything = tuple(range(len(mesh.atoms)))
-        here = e.lookup(everything, np.isin(mesh.partition_ids(np.arange(mesh.size)), self.leaders))
-        here = e.broadcast(e.compare(here, e.const(1), "EQ"), value.type.shape)
-        return e.select(here, value, self._nothing(value))
+        is_leader = e.lookup(
+            everything, np.isin(mesh.partition_ids(np.arange(mesh.size)), self.leaders)
+        )
+        is_leader = e.broadcast(e.compare(is_leader, e.const(1), "EQ"), value.type.shape)
+        return e.select(is_leader, value, self._nothing(value))
 
     def _nothing(self, value: ir.Value) -> ir.Value:
         text = neutral(self.combiner, value.type.element_type)

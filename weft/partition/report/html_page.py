@@ -192,8 +192,8 @@ def _measured_html(report: CommReport) -> str:
     body = []
     for line, seconds in by_line(report).items():
         cells = "".join(f'<td class="num">{format_seconds(s) if s else "–"}</td>' for s in seconds)
-        there = [row for row in report.measured if row.source == line]
-        told = [f"{row.kind} {row.name} {format_seconds(row.seconds_of_a_run)}" for row in there]
+        rows = [row for row in report.measured if row.source == line]
+        told = [f"{row.kind} {row.name} {format_seconds(row.seconds_of_a_run)}" for row in rows]
         body.append(
             f'<tr data-at="{_key(line)}"><td>{escape(line) or "of no line"}</td>{cells}<td class="why">{escape(", ".join(told))}</td></tr>'
         )

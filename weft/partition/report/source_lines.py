@@ -62,8 +62,8 @@ def hlo_with_lines(text: str) -> str:
 
 def short(location: str) -> str:
     """Shorten places in files below the working directory; ", " is between several."""
-    here = os.getcwd() + os.sep
-    return with_cells(", ".join(part.removeprefix(here) for part in location.split(", ")))
+    folder = os.getcwd() + os.sep
+    return with_cells(", ".join(part.removeprefix(folder) for part in location.split(", ")))
 
 
 def _place(location: str, places: dict[str, str], depth: int = 0) -> str:

@@ -91,8 +91,8 @@ def _read(sharding: object, spec: dict[str, Any], shape: Sequence[int], dtype: A
 
     def part(index: tuple) -> np.ndarray:
         spans = [s.indices(n)[:2] for s, n in zip(index, shape, strict=True)]
-        there = [(min(a, n), min(b, n)) for (a, b), n in zip(spans, store.shape, strict=True)]
-        block = store[tuple(slice(*s) for s in there)].read().result()
+        stored = [(min(a, n), min(b, n)) for (a, b), n in zip(spans, store.shape, strict=True)]
+        block = store[tuple(slice(*s) for s in stored)].read().result()
         out = np.zeros([b - a for a, b in spans], kind)  # a larger shape is filled with zeros
         out[tuple(slice(0, n) for n in block.shape)] = block
         return out
