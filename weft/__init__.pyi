@@ -242,7 +242,7 @@ def device_put(
     """Place the arrays of a pytree on devices."""
 
 def devices(backend: str | None = ...) -> list[Device]:
-    """All devices of a platform (of the default one), over all processes, by id."""
+    """Return all devices of a platform (of the default one), over all processes, by id."""
 
 def disable_jit(disable: bool = ...) -> AbstractContextManager[None]:
     """Run jitted functions op by op inside the `with` block, on this thread."""
@@ -521,7 +521,7 @@ def linearize(
     """Return the value of a function and its linear part, a function of tangents."""
 
 def live_arrays(platform: str | None = ...) -> list[Array]:
-    """All arrays of a platform (the default one) that exist and have not been deleted."""
+    """Return all arrays of a platform (the default one) that exist and are not deleted."""
 
 def local_device_count(backend: str | None = ...) -> int:
     """Return the number of devices of this process."""

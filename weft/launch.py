@@ -199,7 +199,7 @@ def launch(
 def _run(
     command: Sequence[str], count: int, devices: int | None, attempt: int
 ) -> tuple[Failure | None, int | None]:
-    """One attempt: its first failure, and the signal that the launcher was sent meanwhile."""
+    """Run one attempt; return its first failure and the signal that the launcher was sent."""
     group = Group(command, count, devices, attempt)
     received: list[int] = []
 

@@ -45,7 +45,7 @@ def _each(function: Callable, tree: ArrayLike | dict) -> Any:
 
 
 def _processes() -> Mesh:
-    """All devices, those of a process in a row."""
+    """Return all devices, those of a process in a row."""
     rows: dict[int, list] = {}
     for device in backend.devices():
         rows.setdefault(device.process_index, []).append(device)

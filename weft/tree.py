@@ -16,7 +16,7 @@ from weft.refs.api import Ref
 
 
 def _flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list, PyTreeDef]:
-    """As `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
+    """Act as `pytree.flatten`, but a ref is a leaf; transformations take it apart."""
     leaves, treedef = pytree.flatten(tree, is_leaf)
     if not _has_refs(leaves):
         return leaves, treedef

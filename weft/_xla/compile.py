@@ -253,7 +253,7 @@ def multiplies_splat(executable: LoadedExecutable) -> bool:
 
 
 def cost_analysis(modules: Sequence, client: _jax.Client) -> dict[str, float]:
-    """XLA's estimates for HLO modules, summed; ``client`` is of any platform that has devices."""
+    """Sum XLA's estimates for HLO modules; ``client`` is of any platform that has devices."""
     total: dict[str, float] = {}
     for module in modules:
         for name, value in _jax.hlo_module_cost_analysis(client, module).items():

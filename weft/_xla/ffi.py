@@ -23,7 +23,7 @@ ExecutionStage = _jax.ffi.ExecutionStage
 
 
 def platform_name(platform: str) -> str:
-    """XLA's name of a platform: "cpu" is "Host", "gpu" and "cuda" are "CUDA"."""
+    """Return XLA's name of a platform: "cpu" is "Host", "gpu" and "cuda" are "CUDA"."""
     return _PLATFORM_NAMES.get(platform.lower(), platform)
 
 

@@ -217,7 +217,7 @@ class Signature:
         self.nondiff = tuple(sorted({int(n) for n in numbers}))
 
     def positional(self, args: tuple, kwargs: dict) -> tuple:
-        """All arguments by position, defaults included."""
+        """Return all arguments by position, defaults included."""
         if not kwargs and len(args) == self._plain:
             return args
         if self._signature is None:

@@ -253,7 +253,7 @@ def _jvp(primals: list, tangents: list, **params: object) -> tuple:
 
 
 def _num_moving(results: Sequence[Any]) -> int:
-    """How many of the results at the end are tangents: one of each before that can have one."""
+    """Count the tangents among the results, at their end: one of each before that can have one."""
     moving = [has_tangent(typeof(r)) for r in results]
     return next(k for k in range(len(results) + 1) if sum(moving[: len(results) - k]) == k)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _basis(leaves: Sequence[Any]) -> list:
-    """For each leaf of the standard basis, an array (total size, *shape).
+    """Return for each leaf of the standard basis, an array (total size, *shape).
 
     Values without a derivative have no basis vectors; they get float0 zeros.
     """

@@ -325,7 +325,7 @@ def _mark(x: object) -> Any:
 
 
 def saveable(flags: object, tree: PyTreeDef, api: str = "vjp: saveable_args") -> list[bool]:
-    """For each leaf of `tree` the flag that covers it, of bools in nested tuples.
+    """Return for each leaf of `tree` the flag that covers it, of bools in nested tuples.
 
     Containers match by their number of children.
     """

@@ -86,7 +86,7 @@ class _Step:
 
 @api_boundary
 def associative_scan(fn: Callable, elems: object, reverse: bool = False, axis: int = 0) -> Any:
-    """All prefix results of an associative operation along an axis, in logarithmic depth.
+    """Return all prefix results of an associative operation along an axis, in logarithmic depth.
 
     Args:
       fn: an associative function of two pytrees like `elems`, applied to whole slices at once

@@ -180,7 +180,7 @@ def _while(
     cond_nconsts: int,
     body_nconsts: int,
 ) -> list:
-    """All refs are carries, which the condition and the body both see."""
+    """Carry all refs, which the condition and the body both see."""
     start = cond_nconsts + body_nconsts
     _check_consts(args, start)
     is_open = [a.__class__ is Cell and a.is_open() for a in args]

@@ -334,7 +334,7 @@ def _call(options: Options, args: tuple) -> Any:
 
 
 def _result_specs(options: Options, outs: list, tree: PyTreeDef, where: tuple) -> list:
-    """One checked spec for each result."""
+    """Return one checked spec for each result."""
     mesh, manual, _ = where
     api = f"shard_map of {options.name}"
     flat = broadcast_prefix(options.out_specs, tree, f"{api}: out_specs", is_spec)

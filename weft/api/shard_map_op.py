@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def _closed_over(aval: ShapedArray) -> Any:
-    """Each device has the whole of a closed-over value along manual axes: so says its type."""
+    """Type a closed-over value: each device has the whole of it along manual axes."""
     mesh, typed = context_mesh(), aval.sharding
     if mesh is None or typed.mesh is mesh or not mesh.manual_axes or typed.mesh.shape != mesh.shape:
         return aval
@@ -74,7 +74,7 @@ def global_aval(aval: ShapedArray, spec: PartitionSpec, mesh: Mesh, manual: tupl
 
 
 def whole_spec(aval: ShapedArray, spec: PartitionSpec) -> PartitionSpec:
-    """How the array is split whose shards these are: by the spec, and inside by explicit types."""
+    """Return the split of the array with these shards: by the spec, inside by explicit types."""
     if getattr(aval, "sharding", None) is None:
         return spec
     inner = aval.sharding.spec

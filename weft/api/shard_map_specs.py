@@ -214,7 +214,7 @@ def check_placed(options: Options, avals: list, specs: list, where: tuple, names
 
 
 def _target(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> str:
-    """How a spec is written as the target of reshard: with its mesh where none is in context."""
+    """Write a spec as the target of reshard: with its mesh where none is in context."""
     context = context_mesh()
     inside = context is not None and context.shape == mesh.shape
     return repr(spec) if inside else f"weft.sharding.NamedSharding(mesh, {spec!r})"

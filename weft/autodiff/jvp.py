@@ -176,7 +176,7 @@ class JVPTrace:
             state.trace, state.source = before, source
 
     def wrap_typed(self, primal: ArrayLike, tangent: ArrayLike) -> Any:
-        """As `wrap`, with the tangent promoted to the manual-axis type of its primal.
+        """Act as `wrap`, with the tangent promoted to the manual-axis type of its primal.
 
         A tangent may depend on fewer operands than its primal, and so vary over fewer axes.
         """

@@ -164,7 +164,7 @@ def _transpose_special(
     refs: Mapping[Var, Any],
     unwanted: set[Any],
 ) -> list | None:
-    """As `_transpose_eqn`, where a part of a ref is enough, or less than all cotangents; or None.
+    """Transpose where a part of a ref is enough, or less than all cotangents; else return None.
 
     A slice adds to its part of the ref. A call is transposed in place.
     """

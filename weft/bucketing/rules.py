@@ -60,7 +60,7 @@ def _elementwise(c: Case) -> Any:
 
 
 def _moved(c: Case) -> Any:
-    """Of broadcasts, transposes, iotas: elements keep their places from the start on."""
+    """Bucket broadcasts, transposes, iotas: elements keep their positions from the start on."""
     c.allow("shape", "sharding")
     return c.plain()
 

@@ -33,4 +33,4 @@ def checkify(f: Callable[..., Any], errors: Any = ...) -> Callable[..., Any]:
     """Return the function with an `Error` in front of its result: the first check that …"""
 
 def debug_check(pred: ArrayLike, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """As `check`, but without effect where `checkify` is not applied."""
+    """Act as `check`, but without effect where `checkify` is not applied."""

@@ -125,7 +125,7 @@ def _report_index(index: int, axis: int, shape: tuple[int, ...]) -> None:
 
 
 def debug_check(pred: ArrayLike, msg: str, *fmt_args: object, **fmt_kwargs: object) -> None:
-    """As `check`, but without effect where `checkify` is not applied.
+    """Act as `check`, but without effect where `checkify` is not applied.
 
     >>> from weft import checkify
     >>> checkify.debug_check(1 > 2, "never told")

@@ -210,7 +210,7 @@ def _while(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
 
 
 def _shard_map(checks: Checks, eqn: Eqn, ins: Sequence[Any]) -> list | None:
-    """Every device has its own error: that of the check that comes first in the program is told."""
+    """Join the devices' errors: the check that comes first in the program is reported."""
     p = eqn.rule_params
     manual = frozenset(p["manual"])
     with manual_scope(p["mesh"], p["manual"], p["check_vma"]):

@@ -188,7 +188,7 @@ def in_flight(futures: Iterable[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Every file below a folder."""
+    """Return every file below a folder."""
     for base, _, names in os.walk(folder):
         for name in names:
             yield Path(base, name)

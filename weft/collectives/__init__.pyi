@@ -144,15 +144,15 @@ def pcast(x: _T, axis_name: Any, *, to: str) -> _T:
 
 @overload
 def pmax(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmean(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
@@ -168,15 +168,15 @@ def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
 
 @overload
 def pmin(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmin(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes, leaf by leaf."""
 
 @overload
 def ppermute(x: Never, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:

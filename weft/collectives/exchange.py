@@ -177,7 +177,7 @@ def _exchange_blocks(
 def lower_in_front(
     ctx: RuleContext, x: ir.Value, *, over: AxisGroup, split: int, concat: int, tiled: bool
 ) -> Any:
-    """As `_lower`, by an all_to_all of blocks along dimension 0, other work standing around it.
+    """Lower to an all_to_all of blocks along dimension 0, between moves of the others.
 
     XLA takes no other form in asynchronous computations (quirks.ASYNC_ALL_TO_ALL).
     """

@@ -340,7 +340,7 @@ def _broadcast_lower(ctx: Any, x: ir.Value, *, over: AxisGroup, source: int) -> 
 
 
 def _broadcast_by_sum(ctx: RuleContext, x: object, over: AxisGroup, source: int) -> Any:
-    """Where XLA has no collective_broadcast (CPU, TPU): the bits, added to zeros elsewhere."""
+    """Add the source's bits to zeros elsewhere: XLA has no collective_broadcast on CPU and TPU."""
     aval = ctx.avals_in[0]
 
     def masked_sum(x: object) -> Any:

@@ -173,7 +173,7 @@ def entry_of(name: str) -> AxisEntry:
 
 
 def axis_names(api: str, axis_name: str | tuple) -> tuple:
-    """One name or a sequence of names, as a tuple."""
+    """Return one name or a sequence of names, as a tuple."""
     if isinstance(axis_name, set | frozenset):
         raise AxisNameError(
             f"{api}: axis_name must be a name or a tuple of names, not a set: their order gives "
@@ -246,7 +246,7 @@ def equal_groups(api: str, axis_group: AxisGroup) -> int:
 
 
 def index_in_group(axis_group: AxisGroup) -> tuple[np.ndarray, np.ndarray]:
-    """For every index of the axis group: the number of its group, and its rank in the group."""
+    """Return the number of each index's group of the axis group, and its rank in the group."""
 
     def make() -> tuple:
         number = np.zeros(axis_group.size, np.int64)

@@ -357,7 +357,7 @@ precv_p = Primitive(
 
 
 def _lower_send(ctx: RuleContext, x: ir.Value, over: AxisGroup, perm: Pairs) -> Any:
-    """One collective_permute carries the message: XLA starts it here and waits at its use."""
+    """Send by a collective_permute: XLA starts it here and waits at its use."""
     if over.size == 1 and not perm:
         message = ctx.avals_out[0].value
         return ctx.splat(0, message.shape, message.dtype)

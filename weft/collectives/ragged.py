@@ -163,7 +163,7 @@ def exchange(
 
 
 def _starts_and_longest(targets: object, sends: object, over: AxisGroup) -> tuple[Any, Any]:
-    """Where the slices that arrive begin, and the length of the longest that anyone sends."""
+    """Return the starts of the slices that arrive, and the longest length that anyone sends."""
     longest = reduce_max(sends, (0,))
     if over.groups is not None:  # all groups take as many rounds
         longest = pmax_p.bind(longest, over=over.whole(), dims=())
@@ -250,7 +250,7 @@ def _lower(
 def _lower_native(
     ctx: RuleContext, operand: ir.Value, output: ir.Value, indices: Sequence[Any], over: AxisGroup
 ) -> Any:
-    """XLA's own instruction (GPU, TPU)."""
+    """Lower to XLA's own instruction (GPU, TPU)."""
     groups = groups_attr(ctx, over)
     config = f"{{replica_groups = {groups}, channel_id = {ctx.module.next_channel()} : i64}}"
     attrs = {

@@ -61,7 +61,7 @@ def lower_all_reduce(
     local: Callable,
     neutral: object,
 ) -> Any:
-    """One all_reduce by the op `hlo`, or nothing where a device is alone.
+    """Emit one all_reduce by the op `hlo`, or nothing where a device is alone.
 
     local(x, dims) and neutral are the like in one array. XLA:TPU has no groups of different sizes
     (libtpu 0.0.42): there all is gathered, and each device reduces what is of its group.

@@ -185,7 +185,7 @@ class ShapedArray:
         return self.shape[0]
 
     def str_short(self) -> str:
-        """For example `f32[8@data,64]{V:model}`: dims with their mesh axes, then manual axes."""
+        """Write the type, as `f32[8@data,64]{V:model}`: dims with mesh axes, then manual axes."""
         dims = ",".join(_dim_text(self, i) for i in range(self.ndim))
         mat = self.mat
         spec = self.sharding.spec if self.sharding is not None else None

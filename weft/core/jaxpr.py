@@ -242,7 +242,7 @@ def open_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Jaxpr:
 
 
 def walk_eqns(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Eqn]:
-    """Every equation, those of inner jaxprs included, outer first."""
+    """Yield every equation, those of inner jaxprs included, outer first."""
     for eqn in open_jaxpr(jaxpr).eqns:
         yield eqn
         for _, inner in subjaxprs(eqn.rule_params):

@@ -102,7 +102,7 @@ class AbstractRef:
         return len(self.inner)
 
     def str_short(self) -> str:
-        """For example `Ref<shared>{f32[8,128]}`."""
+        """Write the type, as `Ref<shared>{f32[8,128]}`."""
         space = "" if self.memory_space is None else f"<{self.memory_space}>"
         core = "" if self.core is None else f"@{self.core.name}"
         return f"Ref{space}{core}{{{self.inner.str_short()}}}"

@@ -75,7 +75,7 @@ def tree_map(f: Callable, tree: object, *rest: object, is_leaf: Callable | None 
 def broadcast_prefix(
     prefix: Any, tree: PyTreeDef, label: str, is_leaf: Callable | None = None
 ) -> list:
-    """One entry of `prefix` per leaf of `tree`, where prefix is a tree prefix of it.
+    """Return one entry of `prefix` per leaf of `tree`, where prefix is a tree prefix of it.
 
     `label` names the argument in the error when it is not. None is an entry, not a subtree.
     """
@@ -138,7 +138,7 @@ def leaf_names(tree: object, root: str = "") -> list[str]:
 
 
 def names_in(tree: PyTreeDef, root: str = "") -> list[str]:
-    """As `leaf_names`, of any tree with this structure."""
+    """Act as `leaf_names`, of any tree with this structure."""
     try:
         return leaf_names(tree.unflatten([object() for _ in range(tree.num_leaves)]), root)
     except Exception:  # a node of the user's may take arrays only

@@ -11,7 +11,7 @@ from weft.runtime.cpu_run_limit import cpu_count
 
 
 def describe() -> str:
-    """One line for each fact: versions, machine, devices, options that differ from defaults."""
+    """List facts, one a line: versions, machine, devices, options that differ from defaults."""
     import ml_dtypes
     import numpy
 

@@ -142,7 +142,7 @@ def call(info: JitInfo, args: tuple, kwargs: dict) -> Any:
 
 
 def eval_shape(fun: Callable, args: tuple, kwargs: dict) -> Any:
-    """As `weft.eval_shape`, with objects among the arguments, to which nothing is written."""
+    """Act as `weft.eval_shape`, with objects among the arguments, to which nothing is written."""
     from weft.driver.staging import eval_shape
 
     objects = _Objects()

@@ -327,7 +327,7 @@ class LoadedPieces(LoadedExecutable):
         return "\n\n".join(texts)
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates, added up over all runs of pieces."""
+        """Return XLA's estimates, added up over all runs of pieces."""
         total: Counter[str] = Counter()
         each = [e.compiled.cost_analysis() for e in self.xla.executables]
         for step in self.xla.plan.steps:

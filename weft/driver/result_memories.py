@@ -28,7 +28,7 @@ def in_other_memory(
 
 
 def _origins(closed: ClosedJaxpr) -> tuple:
-    """For each result the argument that it is, or where device_put put it; None for others."""
+    """Return the argument that each result is, or where device_put put it; None for others."""
 
     def find() -> tuple:
         origin: dict[Var, Any] = {v: i for i, v in enumerate(closed.jaxpr.invars)}

@@ -82,7 +82,7 @@ _WAITS = (
 
 
 def partitioned_stages(program: Program) -> Any:
-    """All stages of a program over several devices, with the reasons of its collectives."""
+    """Return all stages of a program over several devices, with its collectives' reasons."""
     with mlir.context(), mlir.unknown_location():
         names = argument_names(program)
         return partition(

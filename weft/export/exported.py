@@ -363,7 +363,7 @@ def _for_all_sizes(
     platforms: tuple[str, ...],
     disabled: tuple[DisabledSafetyCheck, ...],
 ) -> Exported:
-    """One export of those for several samples of the symbolic dimensions' sizes."""
+    """Return one export of those for several samples of the symbolic dimensions' sizes."""
     samples = scope.samples(template.SAMPLES, sorted(scope.sizes))
     exported = []
     for sizes in samples:

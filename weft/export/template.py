@@ -355,7 +355,7 @@ def joined(
     scope: SymbolicScope,
     samples: Sequence[dict[str, int]],
 ) -> Exported:
-    """One export for all sizes of those of the samples."""
+    """Return one export for all sizes of those of the samples."""
     first = exported[0]
     fit = Fit(f"export of {first.fun_name}", scope, samples)
     if len({e._kept for e in exported}) > 1:

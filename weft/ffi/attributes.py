@@ -82,7 +82,7 @@ def freeze(name: str, value: object) -> Frozen:
 
 
 def _wider(dtype: np.dtype) -> str:
-    """How to pass numbers of a dtype that attributes do not have, "" of those that are none."""
+    """Say how to pass numbers of a dtype that attributes do not have; "" if they are none."""
     name = dtype.name
     if name == "complex64" or name == "complex128":
         return "pass an array of one, numpy.array([value]), or its two parts"

@@ -103,7 +103,7 @@ def register_kernel(name: str, capsule: object) -> None:
 
 
 def _capsules(fn: object) -> list:
-    """Those of a handler's stages."""
+    """Return those of a handler's stages."""
     return list(fn.values()) if isinstance(fn, dict) else [fn]
 
 

@@ -157,7 +157,7 @@ class ShardingRule:
         return f"{side(self.operands, False)} -> {side(self.results, True)}"
 
     def sizes(self, operands: Sequence[Any], results: Sequence[Any], label: str) -> dict[str, int]:
-        """Each factor's size from the shapes; raises ValueError where they disagree."""
+        """Return each factor's size from the shapes; raise ValueError where they disagree."""
         by_factor: dict[str, int] = {}
         where: dict[str, str] = {}
         for kind, groups, avals in (

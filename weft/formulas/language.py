@@ -141,7 +141,7 @@ def whole_power_of_two(whole: Array) -> Array:
 
 
 def ldexp(x: Array, n: Array) -> Array:
-    """In two steps, so that subnormal and overflowing results are right."""
+    """Scale in two steps, so that subnormal and overflowing results are right."""
     half = n >> 1
     return (x * power_of_two(half)) * power_of_two(n - half)
 

@@ -485,7 +485,7 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = ...,
 ) -> Array:
-    """One position along a dimension; the index may be traced and is clamped."""
+    """Return one position along a dimension; the index may be traced and is clamped."""
 
 def dynamic_slice(
     operand: ArrayLike,
@@ -640,7 +640,7 @@ def imag(x: ArrayLike) -> Array:
     """Return the imaginary part of a complex array."""
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = ..., keepdims: bool = ...) -> Array:
-    """One static position along a dimension, which stays with size 1 unless keepdims is …"""
+    """Take one position along a dimension, which stays with size 1 unless keepdims is …"""
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """Take positions along several dimensions, one index array for each, all of one 1-D …"""
@@ -758,15 +758,15 @@ def platform_dependent(
 
 @overload
 def pmax(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmax(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmax(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """Return the maximum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the maximum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmean(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
@@ -782,15 +782,15 @@ def pmean(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
 
 @overload
 def pmin(x: Never, axis_name: Any, *, axis_index_groups: Any = ...) -> Any:
-    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmin(x: ArrayLike, axis_name: Any, *, axis_index_groups: Any = ...) -> Array:
-    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes, leaf by leaf."""
 
 @overload
 def pmin(x: _T, axis_name: Any, *, axis_index_groups: Any = ...) -> _T:
-    """Return the minimum over the devices along named axes; pytrees leaf by leaf."""
+    """Return the minimum over the devices along named axes, leaf by leaf."""
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """Return the m-th derivative of digamma at x."""
@@ -938,7 +938,7 @@ def ragged_dot(
     group_offset: Any = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Each group of rows of lhs times its own matrix of rhs."""
+    """Multiply each group of rows of lhs by its own matrix of rhs."""
 
 def ragged_dot_general(
     lhs: ArrayLike,

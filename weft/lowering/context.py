@@ -214,7 +214,7 @@ class RuleContext:
         attributes: dict[str, ir.Attribute] | None = None,
         regions: int = 0,
     ) -> ir.Operation:
-        """As `op`, for operations with regions: the operation itself."""
+        """Act as `op`, for operations with regions: the operation itself."""
         return _create(name, results, operands, attributes, None, regions, self.loc)
 
     def region(

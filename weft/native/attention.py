@@ -160,7 +160,7 @@ def _apart(x: ir.Value) -> list[int]:
 
 
 def _steps(x: ir.Value, batch: Sequence[int], last: int) -> list[int]:
-    """How far apart are elements along two batch dimensions, the one that is left, and the last."""
+    """Return the distances of elements along two batch dimensions, the one left, and the last."""
     order = (*batch, _free(x, batch, [last]), last)
     return [*[0] * (4 - len(order)), *(_apart(x)[k] for k in order)]
 

@@ -105,7 +105,7 @@ def is_repeated(op: ir.Operation) -> bool:
 
 
 def operand_dims(op: ir.Operation, dims: Dims) -> list[Dims]:
-    """Where an operation's operands have the dimensions of its result."""
+    """Return where an operation's operands have the dimensions of its result."""
     if op.name == "stablehlo.dot_general":
         places = places_of(op)
         return [tuple(None if d is None else places[d][k] for d in dims) for k in (0, 1)]
@@ -123,13 +123,13 @@ def operand_dims(op: ir.Operation, dims: Dims) -> list[Dims]:
 
 
 def result_dims(product: ir.Operation, operand: int, dims: Dims) -> Dims:
-    """Where the result of a product has the dimensions of an operand; None if summed over."""
+    """Return the result's dimension for each dimension of an operand; None if summed over."""
     places = [pair[operand] for pair in places_of(product)]
     return tuple(places.index(d) if d in places else None for d in dims)
 
 
 def places_of(product: ir.Operation) -> list[tuple[int | None, int | None]]:
-    """For each dimension of a product's result, those of its operands."""
+    """Return for each dimension of a product's result, those of its operands."""
     d = stablehlo.dot_dimensions(product.attributes["dot_dimension_numbers"])
     taken = ((*d.lhs_batch, *d.lhs_contract), (*d.rhs_batch, *d.rhs_contract))
     left, right = (

@@ -135,7 +135,7 @@ def _description() -> list:
 
 
 def kernel_cache() -> Store:
-    """Where machine code is kept: ``$WEFT_KERNEL_CACHE_DIR``, else the user's cache folder."""
+    """Return the folder of machine code: ``$WEFT_KERNEL_CACHE_DIR``, else the user's cache."""
     return Store(user_folder("WEFT_KERNEL_CACHE_DIR", "kernels"), "kernel cache")
 
 
@@ -160,7 +160,7 @@ def compile_keyed(
     opt: int = 2,
     symbols: Mapping[str, int] | None = None,
 ) -> int:
-    """As `compile_text`, for a text that is only made where no machine code of its key is kept.
+    """Act as `compile_text`, for a text that is only made where no machine code of its key is kept.
 
     symbols: addresses of what the code shares with this process.
     """
@@ -227,7 +227,7 @@ def _assemble(text: str, opt: int) -> bytes:
 
 
 def link_text(text: str, symbol: str) -> int:
-    """As `compile_text`, for code that is made for this process alone and kept nowhere."""
+    """Act as `compile_text`, for code that is made for this process alone and kept nowhere."""
     return _link(_assemble(text, 0), symbol, symbol, {})
 
 

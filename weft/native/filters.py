@@ -104,7 +104,7 @@ def blocks(images: int, down: int, across: int) -> list[int]:
 
 
 def grouped(ranges: int, others: int) -> int:
-    """How many ranges of inputs read the same outputs; all threads have as many such jobs."""
+    """Count the ranges of inputs that read the same outputs; all threads have as many such jobs."""
     jobs = -(-ranges // 4)
     while jobs < ranges and jobs * others % threads():
         jobs += 1

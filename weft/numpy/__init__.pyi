@@ -219,7 +219,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Return whether the arrays broadcast to one shape with equal elements."""
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = ...) -> list[Array]:
-    """As `split`, with parts that may differ in size by one."""
+    """Act as `split`, with parts that may differ in size by one."""
 
 def asarray(
     a: ArrayLike,
@@ -1254,7 +1254,7 @@ def nanmedian(
     overwrite_input: builtins.bool = ...,
     keepdims: builtins.bool = ...,
 ) -> Array:
-    """As `median`, of the elements that are not NaN."""
+    """Act as `median`, of the elements that are not NaN."""
 
 def nanmin(
     a: ArrayLike,
@@ -1277,7 +1277,7 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = ...,
 ) -> Array:
-    """As `percentile`, of the elements that are not NaN."""
+    """Act as `percentile`, of the elements that are not NaN."""
 
 def nanprod(
     a: ArrayLike,
@@ -1301,7 +1301,7 @@ def nanquantile(
     *,
     weights: ArrayLike | None = ...,
 ) -> Array:
-    """As `quantile`, of the elements that are not NaN."""
+    """Act as `quantile`, of the elements that are not NaN."""
 
 def nanstd(
     a: ArrayLike,
@@ -1353,7 +1353,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def nonzero(
     a: ArrayLike, *, size: int | None = ..., fill_value: ArrayLike | None = ...
 ) -> tuple[Array, ...]:
-    """For each dimension the indices of the nonzero elements."""
+    """Return for each dimension the indices of the nonzero elements."""
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """x != y. Source: numpy.not_equal."""
@@ -1403,7 +1403,7 @@ def percentile(
     weights: ArrayLike | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """As `quantile`, with q within [0, 100]."""
+    """Act as `quantile`, with q within [0, 100]."""
 
 def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """Return the dimensions in the order given (array API standard)."""
@@ -1411,7 +1411,7 @@ def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
 pi: float
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """Of the functions the value of that whose condition holds, the later one where …"""
+    """Return the value of the function whose condition holds, of the later one where …"""
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: builtins.bool = ...) -> Array:
     """arr with the elements under the mask replaced by vals in turn. Source: numpy.place."""
@@ -1553,7 +1553,7 @@ def repeat(
     total_repeat_length: int | None = ...,
     out_sharding: Any = ...,
 ) -> Array:
-    """Each element repeated along an axis, or of the flat array."""
+    """Repeat each element along an axis, or of the flat array."""
 
 def reshape(
     a: ArrayLike,
@@ -1726,7 +1726,7 @@ def sum(
     """Return the sum over an axis, a tuple of axes, or all."""
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two dimensions exchanged."""
+    """Exchange two dimensions."""
 
 def take(
     a: ArrayLike,

@@ -92,7 +92,7 @@ def _lu_diagonal(a: object) -> tuple[Any, Any]:
 
 
 def _qr_determinant(a: ArrayLike) -> tuple[Any, Any]:
-    """Each Householder reflection turns the sign, or its phase for complex matrices."""
+    """Multiply the signs of Householder reflections, or their phases for complex matrices."""
     packed, taus = lax_linalg().geqrf(a)
     n = typeof(a).shape[-1]
     vectors = where(np.tri(n, n, -1, dtype=bool), packed, cast(0, typeof(a).dtype))

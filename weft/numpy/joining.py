@@ -270,7 +270,7 @@ def repeat(
     total_repeat_length: int | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """Each element repeated along an axis, or of the flat array.
+    """Repeat each element along an axis, or of the flat array.
 
     repeats: an int or one for each element; traced ones need total_repeat_length, to which the
     result is cut or filled with its last element. Source: numpy.repeat.
@@ -381,7 +381,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list:
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list:
-    """As `split`, with parts that may differ in size by one.
+    """Act as `split`, with parts that may differ in size by one.
 
     >>> import weft.numpy as wnp
     >>> wnp.array_split(wnp.arange(5), 2)

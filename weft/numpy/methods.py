@@ -496,7 +496,7 @@ def _matrix_transpose(self: Array) -> Any:
 
 
 def _flatten(self: Array, order: str = "C", *, out_sharding: object = None) -> Any:
-    """All elements in one dimension. See weft.numpy.ravel."""
+    """Return all elements in one dimension. See weft.numpy.ravel."""
     options = {} if out_sharding is None else {"out_sharding": out_sharding}
     return _function("ravel")(self, order=order, **options)
 

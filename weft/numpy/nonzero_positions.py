@@ -43,7 +43,7 @@ _bool = dtypes.bool_
 
 
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple:
-    """For each dimension the indices of the nonzero elements.
+    """Return for each dimension the indices of the nonzero elements.
 
     size: a static number of indices, which makes the function traceable; missing ones are
     fill_value (0 by default), extra ones are dropped. Source: numpy.nonzero.

@@ -52,7 +52,7 @@ def same_rank(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
 
 
 def formula_operands(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-    """As `same_rank`, of formulas that have weakly typed results for scalars only."""
+    """Act as `same_rank`, of formulas that have weakly typed results for scalars only."""
     x, y = same_rank(x, y)
     return (strong(x), strong(y)) if typeof(x).shape else (x, y)
 

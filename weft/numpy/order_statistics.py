@@ -107,7 +107,7 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Any:
-    """As `quantile`, of the elements that are not NaN.
+    """Act as `quantile`, of the elements that are not NaN.
 
     >>> import weft.numpy as wnp
     >>> wnp.nanquantile(wnp.array([0.0, wnp.nan, 10.0]), 0.5)
@@ -370,7 +370,7 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: object = None,
 ) -> Any:
-    """As `quantile`, with q within [0, 100].
+    """Act as `quantile`, with q within [0, 100].
 
     >>> import weft.numpy as wnp
     >>> wnp.percentile(wnp.array([[0.0, 10.0], [4.0, 5.0]]), wnp.array([0, 50]), axis=1)
@@ -393,7 +393,7 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Any:
-    """As `percentile`, of the elements that are not NaN.
+    """Act as `percentile`, of the elements that are not NaN.
 
     >>> import weft.numpy as wnp
     >>> wnp.nanpercentile(wnp.array([0.0, wnp.nan, 10.0]), 30)
@@ -448,7 +448,7 @@ def nanmedian(
     overwrite_input: builtins.bool = False,
     keepdims: builtins.bool = False,
 ) -> Any:
-    """As `median`, of the elements that are not NaN.
+    """Act as `median`, of the elements that are not NaN.
 
     >>> import weft.numpy as wnp
     >>> wnp.nanmedian(wnp.array([1.0, wnp.nan, 3.0, 8.0]))

@@ -69,7 +69,7 @@ def _pairs(value: ArrayLike | Sequence, rank: int, name: str) -> list[tuple[int,
 
 
 def _values(value: Any, rank: int, dtype: object) -> list[tuple[Any, Any]]:
-    """As `_pairs` for values, which may be traced."""
+    """Return pairs of values, which may be traced, as `_pairs` does of widths."""
     if isinstance(value, list | tuple):
         if value and isinstance(value[0], list | tuple):
             rows = [tuple(v) if len(v) == 2 else (v[0], v[0]) for v in value]

@@ -178,7 +178,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
-    """Two dimensions exchanged.
+    """Exchange two dimensions.
 
     >>> import weft.numpy as wnp
     >>> wnp.swapaxes(wnp.ones((2, 3, 4)), 0, 2).shape

@@ -77,7 +77,7 @@ def _float_unary(name: str, prim: Primitive, doc: str) -> Callable:
 
 
 def _real_unary(name: str, prim: Primitive, doc: str) -> Callable:
-    """As above, for functions that are not defined on complex numbers."""
+    """Make a function of one operand that is not defined on complex numbers."""
     inner = _float_unary(name, prim, doc)
 
     def function(x: ArrayLike, /) -> Any:
@@ -333,7 +333,7 @@ def _ufunc(
     identity: bool | float | int | None = None,
     associative: builtins.bool = False,
 ) -> ufunc:
-    """Of two operands; the names of what it reduces and accumulates by, where that is faster."""
+    """Make a ufunc of two operands; it reduces and accumulates by the named ops, if faster."""
     by = _lazy(reduce), _lazy(accumulate)
     programs = eager_programs(function.__name__, arrays=OPERANDS)
     result = ufunc(

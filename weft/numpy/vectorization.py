@@ -262,7 +262,7 @@ def apply_over_axes(func: Callable, a: ArrayLike, axes: int | Sequence[int] | No
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence, *args: Any, **kw: object) -> Any:
-    """Of the functions the value of that whose condition holds, the later one where several do.
+    """Return the value of the function whose condition holds, of the later one where several do.
 
     An additional function or value is the default, else 0. Source: numpy.piecewise.
 

@@ -349,7 +349,7 @@ def _mulhi_wide(x: object, y: object) -> Any:
 
 
 def _mulhi_halves(x: object, y: object) -> Any:
-    """Of x = x1 2^32 + x0 with 0 <= x0 < 2^32, and y likewise."""
+    """Multiply halves: x = x1 2^32 + x0 with 0 <= x0 < 2^32, and y likewise."""
     low = typeof(x).dtype.type(0xFFFFFFFF)
     x0, x1, y0, y1 = bitwise_and(x, low), _shift(x, 32), bitwise_and(y, low), _shift(y, 32)
     first = convert(mul(convert(x0, dtypes.uint64), convert(y0, dtypes.uint64)), dtypes.uint64)

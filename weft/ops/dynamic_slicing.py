@@ -306,7 +306,7 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """One position along a dimension; the index may be traced and is clamped.
+    """Return one position along a dimension; the index may be traced and is clamped.
 
     >>> import weft
     >>> weft.lax.dynamic_index_in_dim(weft.numpy.arange(5), 2, keepdims=False)

@@ -155,7 +155,7 @@ def _scatter_lower(
     window_strides: Dims,
     padding: Pads,
 ) -> Any:
-    """XLA pads with the scatter's zero, which may win, so the operand is padded here."""
+    """Pad the operand here: XLA pads with the scatter's zero, which may win."""
     x = ctx.avals_in[1]
     shape = tuple(d + lo + hi for d, (lo, hi) in zip(x.shape, padding, strict=True))
     padded = any(p != (0, 0) for p in padding)

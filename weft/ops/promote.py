@@ -121,7 +121,7 @@ def _convert_scalar(x: Any, dtype: Any, weak: bool) -> Any:
 
 
 def promote_inexact(*xs: ArrayLike) -> tuple:
-    """As `promote`, with integers and booleans made floats."""
+    """Act as `promote`, with integers and booleans made floats."""
     from weft.ops.elementwise_api import convert
 
     avals = [typeof(x) for x in xs]
@@ -189,7 +189,7 @@ def check_ranks(shapes: list) -> None:
 
 
 def broadcast_to(x: ArrayLike, shape: tuple[int, ...]) -> Any:
-    """One operand broadcast by NumPy's rules."""
+    """Return one operand broadcast by NumPy's rules."""
     old = typeof(x).shape
     if old == shape:
         return x

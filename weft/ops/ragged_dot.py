@@ -47,7 +47,7 @@ def ragged_dot(
     group_offset: object = None,
     out_sharding: object = None,
 ) -> Any:
-    """Each group of rows of lhs times its own matrix of rhs.
+    """Multiply each group of rows of lhs by its own matrix of rhs.
 
     lhs `[m, k]`: rows, those of group 0 first. rhs `[g, k, n]`: a matrix for each group.
     group_sizes: integers `[g]`. Rows after the last group give zeros. group_offset: `[1]`, the

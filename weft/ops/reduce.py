@@ -181,7 +181,7 @@ reduce_min_p = reduction(
 
 
 def _prod_jvp(primals: list, tangents: list, *, axes: Axes) -> tuple:
-    """Each element's factor is the product of the others: products before times after it."""
+    """Weigh each tangent with the product of the other elements: of those before and after it."""
     from weft.ops.cumulative import cumprod
 
     (x,), (t,) = primals, tangents

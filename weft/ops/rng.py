@@ -86,7 +86,7 @@ def _batch(
     dtype: object,
     algorithm: str,
 ) -> tuple:
-    """One call for the whole batch, seeded by its first key, as JAX documents for `rbg`."""
+    """Make one call for the whole batch, seeded by its first key, as JAX documents for `rbg`."""
     first = index_in_dim(args[0], 0, dims[0], keepdims=False)
     key, bits = rng_bit_generator_p.bind(
         first, shape=(axis.size, *shape), dtype=dtype, algorithm=algorithm
@@ -156,7 +156,7 @@ rng_uniform_p = Primitive(
 
 
 def _map_uniform(axis: Any, args: Sequence[Any], dims: Sequence[int], shape: tuple) -> tuple:
-    """One draw per element of the batch: the op takes scalar bounds only."""
+    """Draw for each element of the batch alone: the op takes scalar bounds only."""
     draws = []
     for i in range(axis.size):
         bounds = [

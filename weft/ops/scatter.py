@@ -353,7 +353,7 @@ scatter_p = _prim("scatter", None, _set_jvp, _set_transpose)
 
 
 def _other_factors(indices: ArrayLike, updates: ArrayLike, operand: ArrayLike, params: dict) -> Any:
-    """For each update, the product of the other updates of the same element.
+    """Return for each update, the product of the other updates of the same element.
 
     Exact where factors are zero: an element's zeros are counted apart from its other factors.
     """
@@ -405,7 +405,7 @@ scatter_mul_p = _prim("scatter-mul", "stablehlo.multiply", _mul_jvp, _mul_transp
 
 def _extremum_jvp(prim_of: Callable[[], Primitive]) -> Callable:
     def jvp(primals: list, tangents: list, **params: object) -> tuple:
-        """All that reach the extremum share the tangent equally."""
+        """Share the tangent equally among all that reach the extremum."""
         operand, indices, updates = primals
         t_operand, _, t_updates = tangents
         out = prim_of().bind(operand, indices, updates, **params)

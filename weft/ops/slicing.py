@@ -170,7 +170,7 @@ def slice_in_dim(
 
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """One static position along a dimension, which stays with size 1 unless keepdims is False.
+    """Take one position along a dimension, which stays with size 1 unless keepdims is False.
 
     >>> import weft
     >>> weft.lax.index_in_dim(weft.numpy.arange(6).reshape(2, 3), 1)

@@ -193,7 +193,7 @@ def _windowed(
 
 
 def _sum_transpose(ct: Any, x: UndefinedPrimal, **window: Any) -> list:
-    """Each cotangent goes to the elements of its window: a sum over the mirrored windows."""
+    """Give each cotangent to the elements of its window: a sum over the mirrored windows."""
     strides, base = window["window_strides"], window["base_dilation"]
     config = []
     shape = typeof(ct).shape
@@ -254,7 +254,7 @@ def window_offsets(window: dict) -> Any:
 
 
 def window_views(operands: Sequence[Any], inits: Sequence[Any], window: dict) -> list[list]:
-    """For each place in the window, the operands' elements there in every window."""
+    """Return for each place in the window, the operands' elements there in every window."""
     shape = window_shape("reduce_window", typeof(operands[0]).shape, **window)
     config = [
         (lo, hi, base - 1)

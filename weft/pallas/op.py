@@ -169,7 +169,7 @@ def _transpose(cts: list, *args: np.ndarray | UndefinedPrimal, call: KernelCall)
 
 
 def _batch(axis: AxisData, args: list, dims: list, *, call: KernelCall) -> tuple:
-    """One more grid dimension in front; a loop where that cannot say it."""
+    """Add a grid dimension in front; loop where a grid cannot express the batch."""
     refs = any(isinstance(typeof(a), AbstractRef) for a in args)
     if call.is_mpmd or any(d is not None for d in dims[: call.num_scalars]) and not refs:
         return scan_rows(partial(pallas_call_p.bind, call=call), axis, args, dims)

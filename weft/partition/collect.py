@@ -88,7 +88,7 @@ def bytes_sent(kind: str, operand_bytes: int, n: int) -> int:
 
 
 def collect(module: ir.Module, mesh: DeviceMesh) -> list[Collective]:
-    """Every collective of a local module that moves data, in program order."""
+    """List every collective of a local module that moves data, in program order."""
     by_name = functions(module)
     block = by_name["main"].regions[0].blocks[0]
     return collect_block((view.operation for view in block.operations), by_name, mesh)

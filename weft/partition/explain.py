@@ -148,7 +148,7 @@ def _origins(op: ir.Operation | None, number: int) -> dict[str, str]:
 
 
 def _operand_origins(op: ir.Operation | None, axes: list[str], constraints: dict[str, str]) -> str:
-    """Where the split of summed dimensions came from: the operands' origins of those axes."""
+    """Say where the split of summed dimensions came from: the operands' origins of the axes."""
     sources: dict[str, str] = {}
     for value in op.operands if op is not None else ():
         source = maker(value)

@@ -130,7 +130,7 @@ def _mesh(axes: tuple, ids: tuple[int, ...], cuts: tuple) -> DeviceMesh:
 
 
 def _axis_cuts(module: ir.Module, axes: dict[str, int]) -> dict[str, set[int]]:
-    """Where the module's shardings cut axes: `"x":(2)4` cuts at 2 and 8."""
+    """Return where the module's shardings cut axes: `"x":(2)4` cuts at 2 and 8."""
     text = module.operation.get_asm(large_elements_limit=1, use_local_scope=False)
     cuts: dict[str, set[int]] = {}
     for name, pre, size in set(re.findall(r'"([^"]+)":\((\d+)\)(\d+)', text)):

@@ -17,7 +17,7 @@ ALL = -1  # in `linear`: every operand
 
 
 def _one_each(op: ir.Operation) -> int:
-    """One operation for each element of the largest operand or result."""
+    """Count one operation for each element of the largest operand or result."""
     return max(_sizes(op), default=0)
 
 

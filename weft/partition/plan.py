@@ -346,7 +346,7 @@ class Planner:
                 yield way
 
     def _way(self, sources: Sequence[LocalValue], out: AxisLayout, split: bool) -> Way:
-        """How operands move for a result in a layout, sums split as operands are, or whole."""
+        """Plan the operands' moves for a result in a layout, sums split as operands or whole."""
         layouts = [self.need(i, out) for i in self.numbers]
         across: Atoms = ()
         for run in self.summed if split else ():

@@ -229,7 +229,7 @@ def _slice_dim(e: Emitter, value: ir.Value, now: AxisLayout, dim: int, want: Ato
 def _permute_tiles(
     e: Emitter, value: ir.Value, now: AxisLayout, target: AxisLayout
 ) -> tuple[ir.Value, AxisLayout]:
-    """One collective_permute when every dimension has as many shards in both layouts."""
+    """Emit one collective_permute if every dimension has as many shards in both layouts."""
     if now.counts != target.counts or now.dims == target.dims:
         return value, now
     mesh = now.mesh

@@ -36,7 +36,7 @@ def ops_in(block: ir.Block) -> list[ir.Operation]:
 
 
 def outer_first(op: ir.Operation) -> Iterator[ir.Operation]:
-    """All that is in an operation's regions, each before what is in its own."""
+    """Yield the operations in an operation's regions, each before those in its own."""
     for region in op.regions:
         for block in region.blocks:
             for inner in (view.operation for view in block.operations):

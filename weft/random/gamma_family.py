@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _one_sample(key: Array, alpha: Array, log_space: bool) -> Any:
-    """One gamma number, or its logarithm, by rejection.
+    """Draw one gamma number, or its logarithm, by rejection.
 
     Source: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); alpha
     below 1 is raised by 1 and the sample scaled by u**(1/alpha).

@@ -138,7 +138,7 @@ class Ref:
         store(self, idx, value)
 
     def swap(self, value: object, idx: object = ...) -> Any:
-        """As set; gives the value before. See `weft.pallas.swap`."""
+        """Set the elements; return the value before. See `weft.pallas.swap`."""
         return swap(self, idx, value)
 
     def addupdate(self, x: object, idx: object = ...) -> None:

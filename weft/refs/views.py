@@ -98,7 +98,7 @@ def transposed(shape: Shape, dtype: np.dtype, axes: Sequence[Any]) -> Transposed
 
 
 def bitcast(shape: Shape, dtype: Any, new: Any) -> Bitcast:
-    """Of another width, the last dimension but one grows or shrinks."""
+    """Reinterpret the bits; of another width, the last dimension but one grows or shrinks."""
     new = dtypes.canonicalize_dtype(new)
     if not _has_whole_bytes(dtype) or not _has_whole_bytes(new):
         raise TypeError(
@@ -246,7 +246,7 @@ def _int32(position: ArrayLike) -> Any:
 def _by_picks(
     shape: Shape, old: Shape, indexer: Indexer, operands: Sequence[Any]
 ) -> tuple[Indexer, list]:
-    """Every element by its own place."""
+    """Read or write every element at its own position."""
     result = indexer.shape
     axes = _axes(indexer)
     flat: Any = broadcast_to(np.int32(0), result)

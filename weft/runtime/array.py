@@ -147,7 +147,7 @@ def _replica_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tupl
 @clearable
 @functools.lru_cache(maxsize=4096)
 def _local_ids(sharding: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, tuple, int], ...]:
-    """Those of this process's devices."""
+    """Return the numbers of this process's devices."""
     return tuple(r for r in _replica_ids(sharding, shape) if r[0] in sharding.addressable_devices)
 
 
@@ -193,7 +193,7 @@ def addressable_shards(array: Array) -> list[Shard]:
 
 
 def global_shards(array: Array) -> list[Shard]:
-    """Every part; ``data`` is None for those of other processes."""
+    """Return every part; ``data`` is None for those of other processes."""
     if array._sharding.is_fully_addressable:
         return addressable_shards(array)
     local_shards = {s.device: s for s in addressable_shards(array)}
@@ -202,7 +202,7 @@ def global_shards(array: Array) -> list[Shard]:
 
 
 def live_arrays(platform: str | None = None) -> list:
-    """All arrays of a platform (the default one) that exist and have not been deleted.
+    """Return all arrays of a platform (the default one) that exist and are not deleted.
 
     >>> import weft
     >>> x = weft.numpy.ones(3)

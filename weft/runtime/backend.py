@@ -185,7 +185,7 @@ options["platforms"].on_change = _refuse_after_start(
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a platform (of the default one), over all processes, by id.
+    """Return all devices of a platform (of the default one), over all processes, by id.
 
     Example:
         >>> import weft

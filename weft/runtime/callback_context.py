@@ -69,7 +69,7 @@ def _copied_shards(
     devices: Sequence[Any],
     committed: bool,
 ) -> Any:
-    """As `put_shards`, with copies.
+    """Act as `put_shards`, with copies.
 
     XLA:CPU copies large ones on its pool, whose threads callbacks may all hold
     (quirks.CALLBACK_POOL): there, this thread copies. And it cannot copy one piece of memory for

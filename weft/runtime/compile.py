@@ -74,7 +74,7 @@ class LoadedExecutable:
         return "\n\n".join(m.to_string() for m in self.xla.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates for one device: flops, bytes accessed and so on, by name."""
+        """Return XLA's estimates for one device: flops, bytes accessed and so on, by name."""
         if self.runs:
             return self.xla.cost_analysis()
         return _xla_compile.cost_analysis(self.xla.hlo_modules(), backend.client("cpu"))
@@ -93,7 +93,7 @@ class LoadedExecutable:
 
 
 def estimate_costs(module: ir.Module) -> dict[str, float]:
-    """XLA's estimates of flops, bytes accessed and so on, by name, of a module as it is."""
+    """Return XLA's estimates of flops, bytes accessed and so on, by name, of a module as it is."""
     from weft._xla import mlir
 
     hlo = mlir.to_hlo(module).get_hlo_module()
@@ -353,7 +353,7 @@ def check_module(module: ir.Module, num_devices: int, num_replicas: int = 1) -> 
 
 
 def _check_calls(name: str, functions: Mapping[str, Any]) -> None:
-    """Every function has a body, and none calls itself."""
+    """Check that every function has a body and none calls itself."""
     callees = {}
     for symbol, function in functions.items():
         if not len(function.regions[0].blocks):

@@ -148,7 +148,7 @@ class TogetherExecutable(Executable):
     calls: FailingCalls
 
     def call(self, args: Sequence[Any], noted: bool = False) -> list:
-        """As of `Executable`; returns when the program has finished.
+        """Act as `Executable.call`; return when the program has finished.
 
         Raises what a call into Python or native code raised on any of the devices.
         """

@@ -219,7 +219,7 @@ def is_place(value: object) -> bool:
 
 
 def spread(name: str, value: object, tree: PyTreeDef, is_leaf: Callable | None = None) -> list:
-    """One entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
+    """Return one entry for each leaf of ``tree`` from a value or a prefix pytree of values."""
     if value is None or isinstance(value, bool) or (is_leaf is not None and is_leaf(value)):
         return [value] * tree.num_leaves
 

@@ -171,5 +171,5 @@ def _finish() -> None:
 
 @functools.cache
 def finish_before_exit() -> None:
-    """For programs that call the host: the process ends when their calls have."""
+    """Let the process end only when the host calls of its programs have."""
     atexit.register(_finish)

@@ -191,7 +191,7 @@ def _key_type(x: ArrayLike) -> Any:
 def _keys_from_callback(
     shape: tuple, sharding: NamedSharding, data_callback: Callable, first: Any, at: tuple
 ) -> Any:
-    """As make_array_from_callback, of random keys; `first` are those of the index `at`."""
+    """Act as make_array_from_callback for random keys; `first` are those of the index `at`."""
     kind = first.dtype
 
     def words(index: tuple) -> Any:
@@ -301,7 +301,7 @@ def _from_local(sharding: Any, local_data: np.ndarray, global_shape: tuple | Non
 
 
 def local_splits(sharding: NamedSharding, ndim: int) -> list[tuple[list[int], int]]:
-    """For each dimension: (the numbers of this process's tiles, how many there are in all)."""
+    """Return for each dimension the numbers of this process's tiles, and how many there are."""
     tiles = tile_indices(sharding, ndim)
     local = [d in sharding.addressable_devices for d in sharding._devices_in_order]
     local_coordinates = tiles[np.array(local)]

@@ -114,7 +114,7 @@ class _LaidOut:
     __slots__ = ()
 
     def call(self: Any, args: Sequence[Any], noted: bool = False) -> list:
-        """As `Executable.call`; arguments that lie otherwise are laid anew."""
+        """Act as `Executable.call`; arguments that lie otherwise are laid anew."""
         args = list(args)
         kept = compress(range(len(args)), self.kept_args or (True,) * len(args))
         places = zip(kept, self.in_shardings, self.in_layouts, strict=True)
@@ -123,7 +123,7 @@ class _LaidOut:
         return super().call(args, noted)  # type: ignore[misc]
 
     def fastpath(self: Any, *args: int | list | PyTreeDef) -> Any:
-        """As `Executable.fastpath`; C++ leaves what it must lay anew to `shard_argument`."""
+        """Act as `Executable.fastpath`; C++ leaves what it must lay anew to `shard_argument`."""
         layouts = [
             None if x.is_row_major else _xla.ArgumentLayout(x, _fields(x)) for x in self.in_layouts
         ]

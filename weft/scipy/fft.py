@@ -47,7 +47,7 @@ def _resized(x: Array, axis: int, n: int) -> Any:
 
 
 def _transform(x: Array, kind: int, axis: int, norm: str | None) -> Any:
-    """One axis of the unnormalized transform, by a Fourier transform of the even extension."""
+    """Transform one axis, unnormalized, by a Fourier transform of the even extension."""
     x = wnp.moveaxis(x, axis, -1)
     n = x.shape[-1]
     ends = wnp.ones(n, x.dtype)

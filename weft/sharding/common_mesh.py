@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _strides(mesh: AbstractMesh | Mesh) -> list[int]:
-    """For each axis, how many devices one step along it passes over."""
+    """Return for each axis, how many devices one step along it passes over."""
     strides = []
     stride = 1
     for size in reversed(mesh.axis_sizes):
@@ -66,7 +66,7 @@ def _over(devices: tuple, sizes: Sequence[int], names: Sequence[Any]) -> Mesh:
 @clearable
 @functools.lru_cache(maxsize=256)
 def axes_in(mesh: AbstractMesh, common: Mesh) -> dict[Any, tuple] | None:
-    """For each axis of a mesh, the axes of the common one that it is the product of, or None."""
+    """Return the axes of the common mesh that each axis of a mesh is the product of, or None."""
     if mesh.shape == common.shape:
         return {n: (n,) for n in mesh.axis_names}
     if mesh.size != common.size:

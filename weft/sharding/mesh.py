@@ -329,7 +329,7 @@ class Mesh(_AxisQueries):
 
     @functools.cached_property
     def device_ids(self) -> np.ndarray:
-        """The device ids, an int array of the mesh's shape."""
+        """Return the device ids, an int array of the mesh's shape."""
         return np.array([d.id for d in self._flat], np.int64).reshape(self.devices.shape)
 
     @functools.cached_property
@@ -338,7 +338,7 @@ class Mesh(_AxisQueries):
 
     @functools.cached_property
     def local_devices(self) -> list:
-        """The devices of this process, in mesh order."""
+        """Return the devices of this process, in mesh order."""
         return [d for d in self._flat if d.process_index == d.client.process_index()]
 
     @functools.cached_property

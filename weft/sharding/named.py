@@ -44,7 +44,7 @@ def placement_class(cls: _Class) -> _Class:
         return frozenset(self._internal_device_list.addressable_device_list)
 
     def devices_indices_map(self: Any, global_shape: tuple[int, ...]) -> Mapping[Any, Index]:
-        """For each device, the slices of the global array that it holds."""
+        """Return for each device, the slices of the global array that it holds."""
         return dict(zip(self._devices_in_order, indices(self, tuple(global_shape)), strict=True))
 
     def addressable_devices_indices_map(
@@ -131,7 +131,7 @@ def indices(sharding: Any, shape: tuple[int, ...]) -> tuple[Index, ...]:
 
 
 def tile_indices(sharding: Any, ndim: int) -> np.ndarray:
-    """For each device in order, the position of its tile in the grid of tiles: int[devices, ndim].
+    """Return each device's position in the grid of tiles, in order: int[devices, ndim].
 
     Devices with the same row hold the same data.
     """
@@ -419,7 +419,7 @@ def _indivisible_text(
 
 
 def hlo_sharding(sharding: NamedSharding, ndim: int) -> _xla.HloSharding:
-    """XLA's form of the sharding for an array of rank ``ndim``."""
+    """Return XLA's form of the sharding for an array of rank ``ndim``."""
     return hlo_of_spec(sharding.mesh, sharding.spec, ndim)
 
 

@@ -148,7 +148,7 @@ class PartitionSpec:
         return self.axes[dim] if dim < len(self.axes) else ()
 
     def used_axes(self) -> frozenset:
-        """Every axis that splits a dimension."""
+        """Return every axis that splits a dimension."""
         return frozenset(a for axes in self.axes for a in axes)
 
     def padded(self, ndim: int) -> PartitionSpec:

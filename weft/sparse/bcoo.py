@@ -230,7 +230,7 @@ def flat_index(indices: Any, shape: Sequence[int]) -> Any:
 
 
 def duplicates(indices: Any, shape: Sequence[int]) -> tuple:
-    """Of one batch: the distinct index vectors, sorted and padded; the place of each element's
+    """Merge one batch: the distinct index vectors, sorted and padded; the place of each element's
     among them; how many there are; and which elements are the first of their index."""
     nse, fill = indices.shape[0], np.array(shape, indices.dtype)
     indices = wnp.where(in_bounds(indices, shape)[:, None], indices, fill)

@@ -51,7 +51,7 @@ def debug_info(
 
 
 def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: object, **_: object) -> list:
-    """One entry for each leaf, of a tree prefix."""
+    """Return one entry for each leaf, of a tree prefix."""
     return broadcast_prefix(axis_tree, treedef, name)
 
 

@@ -71,7 +71,7 @@ def careful_winner(x: ptr[U], n: i64) -> i64:
 
 
 def near_key(bits: S) -> S:
-    """As `key_of` in fewer steps, but for zeros and NaNs of floats."""
+    """Act as `key_of` in fewer steps, but for zeros and NaNs of floats."""
     key = bits
     if KIND == 2:
         key = bits ^ S(U(bits >> (BITS - 1)) >> 1)
@@ -91,7 +91,7 @@ def near_ends(x: ptr[S], n: i64, extrema: ptr[S]):
 
 
 def near_winner(x: ptr[S], n: i64) -> i64:
-    """As `row_winner` by `near_key`, for elements without arithmetic and for short rows."""
+    """Act as `row_winner` by `near_key`, for elements without arithmetic and for short rows."""
     extrema = stack(S, 2)
     near_ends(x, n, extrema)
     best = extrema[0]
@@ -199,7 +199,7 @@ def segment(k: i64, x: ptr[U], n: i64, parts: i64, winners: ptr[i64]):
 def columns_part(
     k: i64, x: ptr[U], values: ptr[U], indices: ptr[I], n: i64, inner: i64, blocks: i64
 ):
-    """One block of columns: the greatest keys so far, and where they are."""
+    """Update one block of columns: the greatest keys so far, and where they are."""
     keys = stack(U, WIDTH)
     winners = stack(u32, WIDTH)
     first = (k % blocks) * WIDTH

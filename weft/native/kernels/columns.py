@@ -113,7 +113,7 @@ def part(
     k: i64, x: ptr[T], y: ptr[T], out: ptr[S], n: i64, inner: i64, blocks: i64, segments: i64,
     length: i64,
 ):  # fmt: skip
-    """One block of columns of one segment; out[outer, segments, inner]."""
+    """Reduce one block of columns of one segment; out[outer, segments, inner]."""
     sums = stack(S, WIDTH)
     some = stack(S, WIDTH)
     first = (k % blocks) * WIDTH

@@ -82,7 +82,7 @@ def convolve(x: ptr[T], w: ptr[T], offsets: ptr[i64], taps: i64, out: ptr[T], n:
 
 @outlined
 def plane(padded: ptr[T], w: ptr[T], offsets: ptr[i64], flat: ptr[T], out: ptr[T], p: ptr[i64]):
-    """All outputs of one plane."""
+    """Compute all outputs of one plane."""
     taps = p[WINDOW_HEIGHT] * p[WINDOW_WIDTH]
     stride = p[STRIDE_X]
     width = p[OUT_WIDTH]

@@ -23,7 +23,7 @@ def join(x: ptr[U], y: ptr[U], out: ptr[U], p: ptr[i64]):
 
 
 def starts(first: ptr[i32], second: ptr[i32], p: ptr[i64]):
-    """Two numbers that XLA does not know as it compiles."""
+    """Write two numbers that XLA does not know as it compiles."""
     first[0] = i32(p[0])
     second[0] = i32(p[1])
 

@@ -72,7 +72,7 @@ def read_across(x: ptr[U], keys: ptr[U], n: i64, pitch: i64, lanes: i64) -> bool
 
 @outlined
 def read_rows(x: ptr[U], keys: ptr[U], n: i64, lanes: i64) -> boolean:
-    """As `read_across` for rows, a line of memory at a time."""
+    """Act as `read_across` for rows, a line of memory at a time."""
     lost = False
     for start in range(0, n, LANES):
         stop = min(start + LANES, n)

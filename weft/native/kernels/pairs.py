@@ -86,7 +86,7 @@ def sort_bucket(pairs: ptr[u64], spare: ptr[u64], n: i64, left: i64):
 
 
 def share(k: i64, n: i64) -> i64:
-    """Where the k-th thread's part of a row starts."""
+    """Return where the k-th thread's part of a row starts."""
     return k * n // THREADS
 
 

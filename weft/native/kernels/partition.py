@@ -109,5 +109,5 @@ def indices_part(
 
 
 def indices(x: ptr[U], out: ptr[I], spare: ptr[U], p: ptr[i64]):
-    """As `values`: indices, in each of three parts in the order of these."""
+    """Act as `values`: indices, in each of three parts in the order of these."""
     parallel(indices_part, p[2], x, out, bitcast(ptr[S], spare), p[0], p[1], p[2], p[3])

@@ -157,7 +157,7 @@ def rows_part(k: i64, x: ptr[U], out: ptr[U], spare: ptr[U], rows: i64, n: i64, 
 
 
 def share(k: i64, n: i64) -> i64:
-    """Where the k-th thread's part of n elements starts."""
+    """Return where the k-th thread's part of n elements starts."""
     return k * n // THREADS
 
 

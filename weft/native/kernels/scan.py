@@ -32,7 +32,7 @@ def combine(a: T, b: T) -> T:
 
 @reassociated
 def total(x: ptr[T], n: i64, step: i64) -> T:
-    """Of a segment's elements in any order."""
+    """Combine a segment's elements in any order."""
     first = x if step > 0 else x - (n - 1)
     if OP == 0:
         sum = T(0)
@@ -121,7 +121,7 @@ def segments_part(k: i64, x: ptr[T], out: ptr[T], totals: ptr[T], step: i64):
 
 
 def scan_long(x: ptr[T], out: ptr[T], totals: ptr[T], n: i64, step: i64):
-    """One row. The first segment is a row of its own, since nothing comes before it."""
+    """Scan one row. The first segment is a row of its own, since nothing comes before it."""
     scan_rows(x, out, 1, SEGMENT, step)
     x = x + SEGMENT * step
     last = out[(SEGMENT - 1) * step]
@@ -140,7 +140,7 @@ def scan_long(x: ptr[T], out: ptr[T], totals: ptr[T], n: i64, step: i64):
 def columns_part(
     k: i64, x: ptr[T], out: ptr[T], n: i64, inner: i64, step: i64, blocks: i64
 ):  # fmt: skip
-    """One block of columns, row by row."""
+    """Scan one block of columns, row by row."""
     first = (k % blocks) * WIDTH
     width = min(WIDTH, inner - first)
     at = (k // blocks) * n * inner + first

@@ -73,7 +73,7 @@ def starts(counts: ptr[u32]):
 def scatter(
     x: ptr[U], out: ptr[U], n: i64, places: ptr[u32], shift: i64, first: boolean, last: boolean
 ):
-    """One pass: keys go to the places of their digit. `first` reads values, `last` writes them."""
+    """Move keys to the places of their digit. `first` reads values, `last` writes them."""
     by = U(shift)
     for i in range(n):
         key = x[i]
@@ -212,7 +212,7 @@ def scatter_order(
 
 
 def part(k: i64, n: i64) -> i64:
-    """Where the k-th thread's part of a row starts."""
+    """Return where the k-th thread's part of a row starts."""
     return k * n // THREADS
 
 

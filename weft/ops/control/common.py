@@ -262,7 +262,7 @@ def needed_eqns(eqns: Sequence[Eqn], outputs: Iterable[Any]) -> list[Eqn]:
 
 
 def select_rows(which: Any, *cases: object) -> Any:
-    """Each example's own case, by a batch of indices or booleans; all have the batch in front."""
+    """Select each example's case by a batch of indices or booleans, with the batch in front."""
     aval = typeof(cases[0])
     if hasattr(aval, "finish"):  # values in flight are chosen among once they are here
         return aval.wrap(select_rows(which, *map(aval.finish, cases)))

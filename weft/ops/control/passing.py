@@ -12,7 +12,7 @@ Positions = list[int | None]
 
 
 def passed_on(closed: ClosedJaxpr) -> Positions:
-    """For each result the position of the input it is; None where it is computed."""
+    """Return for each result the position of the input it is; None where it is computed."""
     positions: Positions = closed.memo("passed on", lambda: _passed_on(closed))
     return positions
 
@@ -31,7 +31,7 @@ def _passed_on(closed: ClosedJaxpr) -> Positions:
 
 
 def passed_by_all(branches: tuple[ClosedJaxpr, ...]) -> Positions:
-    """For each result the position of the input that every branch passes on for it."""
+    """Return for each result the position of the input that every branch passes on for it."""
     columns = zip(*(passed_on(b) for b in branches), strict=True)
     return [column[0] if len(set(column)) == 1 else None for column in columns]
 

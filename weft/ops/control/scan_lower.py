@@ -46,7 +46,7 @@ def lower_scan(
     def step(
         position: int | ir.Value, consts: tuple, carry: list, xs: tuple, ys: list
     ) -> tuple[list, list]:
-        """One iteration, at a position that is a value or a Python int."""
+        """Emit one iteration, at a position that is a value or a Python int."""
         static = isinstance(position, int)
         at = position
         if reverse:

@@ -120,7 +120,7 @@ def qdwh(
 
 
 def _halley(u: Any, a: object, e: Any, root: Any) -> Any:
-    """One iteration with weights a, b and c, given as a, e = b / c and the root of c.
+    """Iterate once with weights a, b and c, given as a, e = b / c and the root of c.
 
     e u + (a - e) u (1 + c u^H u)^-1, the inverse taken by a QR decomposition.
     """
@@ -132,7 +132,7 @@ def _halley(u: Any, a: object, e: Any, root: Any) -> Any:
 
 
 def _inverse_scale(x: ArrayLike) -> Any:
-    """One over a bound of the 2-norm, the root of the 1-norm times the maximum norm."""
+    """Return one over a bound of the 2-norm: the root of the 1-norm times the maximum norm."""
     sizes = magnitude(x)
     one, most = (reduce_max(reduce_sum(sizes, (i,)), (0,)) for i in (0, 1))
     scale = mul(rsqrt(one), rsqrt(most))

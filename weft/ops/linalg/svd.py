@@ -69,7 +69,7 @@ def _jvp(
     compute_uv: bool,
     algorithm: SvdAlgorithm,
 ) -> tuple:
-    """Of the singular vectors' turns within and out of their span.
+    """Derive the singular vectors' turns within and out of their span.
 
     Source: J. Townsend, "Differentiating the singular value decomposition", 2016.
     """

@@ -27,7 +27,7 @@ def on_tpu(ctx: RuleContext) -> bool:
 
 
 def call(ctx: RuleContext, target: str, operands: Sequence[Any], config: str = "") -> list:
-    """XLA's own `target`, whose results are the op's, of batches of matrices."""
+    """Call XLA's own `target`, whose results are the op's, on batches of matrices."""
     avals = [*ctx.avals_in, *ctx.avals_out]
     attrs = {
         "call_target_name": ctx.string(target),

@@ -95,7 +95,7 @@ def input_type(x: ArrayLike) -> ShapedArray:
 
 
 def _specs(label: str, name: str, specs: object, tree: PyTreeDef, n: int) -> list:
-    """One spec for each leaf of the arguments or results."""
+    """Return one spec for each leaf of the arguments or results."""
     if isinstance(specs, NoBlockSpec) or specs is None:
         return [None] * n
 

@@ -228,7 +228,7 @@ class Blocks:
     def panels(
         self, first: tuple, mc: int, kc: int, packed_a: Buffer | None, packed_b: Buffer | None
     ) -> None:
-        """Every register tile of mc rows and all columns, for one block of k.
+        """Emit every register tile of mc rows and all columns, for one block of k.
 
         first: the batch, row and place along k where the block begins.
         """

@@ -139,7 +139,7 @@ def whole_arrays(t: Translator, arrays: Sequence[ShapedArray | AbstractRef]) -> 
 
 
 def program(t: Translator, whole: list[Buffer], scratch: list[Buffer], ids: list[Index]) -> None:
-    """One grid point: its blocks, then the kernel."""
+    """Emit one grid point: its blocks, then the kernel."""
     call, f = t.call, t.f
     t.program_ids = [str(i) for i in ids]
     grid_indices = [

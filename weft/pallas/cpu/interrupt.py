@@ -28,7 +28,7 @@ LONG = 2**26
 
 
 def look_in_loop(t: Translator, eqn: Eqn) -> None:
-    """In the body of a loop that may take long: ends the kernel if it was interrupted."""
+    """End the kernel, in the body of a loop that may take long, if it was interrupted."""
     if eqn.primitive.name == "while" or work_of_equation(eqn) >= LONG:
         emit_look(t, f"the loop at {eqn.source}" if eqn.source else "a loop")
 

@@ -239,7 +239,7 @@ def _copy_plainly(f: Function, target: Buffer, source: Buffer) -> None:
 
 
 def combine(f: Function, op: str, dtype: np.dtype, a: str, b: str) -> str:
-    """One step of a reduction; sums and products of floats may be reordered."""
+    """Emit one step of a reduction; sums and products of floats may be reordered."""
     if dtypes.is_float(dtype) and op in ("add", "mul"):
         return f.op(f"f{op} reassoc contract {types.register(dtype)} {a}, {b}")
     return scalar.emit(f, op, dtype, [a, b], {}, dtype)

@@ -148,7 +148,7 @@ def _rem(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dt
 
 
 def _safe_division(f: Function, dtype: np.dtype, o: list[str], operation: str) -> str:
-    """As StableHLO on XLA: x / 0 = -1, x rem 0 = x; the smallest / -1 is itself, rem 0."""
+    """Divide as XLA does: x / 0 = -1, x rem 0 = x; the smallest / -1 is itself, rem 0."""
     t = types.register(dtype)
     signed = dtypes.is_signed(dtype)
     zero = f.op(f"icmp eq {t} {o[1]}, 0")
@@ -297,7 +297,7 @@ def _round(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.
 
 @rule("select_n")
 def _select(f: Function, dtype: np.dtype, o: list[str], params: dict, result: np.dtype) -> str:
-    """One of two, by a truth value; arrays.py selects among more."""
+    """Select one of two by a truth value; arrays.py selects among more."""
     type_ = types.register(dtype)
     return f.op(f"select i1 {o[0]}, {type_} {o[2]}, {type_} {o[1]}")
 

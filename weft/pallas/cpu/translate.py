@@ -323,7 +323,7 @@ class Translator:
         note(f, condition, number)
 
     def greatest(self, text: str, type_: str, high: int) -> str:
-        """Where loops keep the greatest of some positions (unsigned); the call will end with this
+        """Return where loops keep the greatest of positions (unsigned); the call will end with this
         error if it is more than `high`."""
         number = self.message(text)
         key = number, type_, high

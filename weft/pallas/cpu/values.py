@@ -220,7 +220,7 @@ class Array:
         return kept
 
     def adjacent_dims(self, limit: int) -> int:
-        """How many trailing dimensions, at most `limit`, may be passed as one index: the elements
+        """Count trailing dimensions, `limit` at most, that may be passed as one index: the elements
         of all that the formula reads lie in memory one after the other along them."""
         seen: set[Array] = set()
         todo = [self]

@@ -267,7 +267,7 @@ def _gather(eqn: Eqn, x: Array, indices: Array) -> Array:
 
 def _scatter(op: Primitive | None) -> Callable:
     def formula(eqn: Eqn, x: Array, indices: Array, updates: Array) -> Array:
-        """In scratch that starts as x: one update after the other, by numbers of elements."""
+        """Update scratch that starts as x, one update after the other, by numbers of elements."""
         p, numbers = eqn.rule_params, eqn.rule_params["dimension_numbers"]
         sizes = window_sizes(x.shape, updates.shape, numbers)
         clip = p["mode"] is GatherScatterMode.CLIP

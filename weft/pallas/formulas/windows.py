@@ -184,7 +184,7 @@ def _windows(eqn: Eqn, *operands: Array) -> list:
 
 
 def _reduce(eqn: Eqn, *operands: Array) -> list:
-    """One window over all of the reduced dimensions."""
+    """Reduce by one window over all of the reduced dimensions."""
     whole, dims = operands[0].shape, eqn.rule_params["dimensions"]
     ones = (1,) * len(whole)
     p = {

@@ -391,7 +391,7 @@ class Emitter:
         return list(operation.results)
 
     def one_of(self, x: ir.Value, axis: int) -> ir.Value:
-        """One of the entries along an axis, which are all equal.
+        """Return one of the entries along an axis, which are all equal.
 
         Their bits are or-ed, as a combiner needs an op (quirks.COMBINER_WITHOUT_OP).
         """

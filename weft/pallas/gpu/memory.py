@@ -71,7 +71,7 @@ def array_view(
 
 
 def barrier(e: Emitter) -> None:
-    """All threads of the program wait for each other; their memory operations are done."""
+    """Have the program's threads wait for each other; their memory operations are done."""
     e.op("gpu.barrier", [])
     e.written.clear()
     e.read.clear()
@@ -250,7 +250,7 @@ def _addupdate(e: Emitter, eqn: Eqn, *xs: ir.Value | View) -> list:
 
 
 def read_whole(e: Emitter, view: View) -> ir.Value:
-    """All of a ref, as `ref[...]`."""
+    """Read all of a ref, as `ref[...]`."""
     pointer, mask = addresses(e, view, whole(view.shape), (), ())
     before_read(e, view)
     return load(e, pointer, mask, None, view.dtype, view.shape)

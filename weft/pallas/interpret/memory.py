@@ -93,7 +93,7 @@ class Region:
         ufunc.at(array, self.view, self.chosen(value))
 
     def chosen(self, value: Any) -> Any:
-        """Those of the values for all of the region that go to its elements."""
+        """Return those of the values for all of the region that go to its elements."""
         return value if self.mask is None else np.broadcast_to(value, self.shape)[self.mask]
 
 

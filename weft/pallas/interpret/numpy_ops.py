@@ -100,7 +100,7 @@ def _maker(*names: str) -> Callable[[Maker], Maker]:
 
 @_maker("div", "rem")
 def _quotient(eqn: Eqn) -> Callable | None:
-    """Those of integers are defined for divisors of 0 and -1, too."""
+    """Divide integers by 0 and -1, too, as XLA does."""
     function: Any = np.true_divide if eqn.primitive.name == "div" else np.fmod
     return function if dtypes.is_inexact(eqn.invars[0].aval.dtype) else None
 

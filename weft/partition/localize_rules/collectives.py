@@ -88,7 +88,7 @@ def replicated_to_unreduced(lz: Localizer, op: ir.Operation) -> list[LocalValue]
 
 @rule("sdy.sharded_to_unreduced")
 def sharded_to_unreduced(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Each device puts its shard into zeros of the whole dimension."""
+    """Put each device's shard into zeros of the whole dimension."""
     out = lz.target(op)
     wanted = lz.unreduced(sdy.target_of(op))
     x = lz.local(op.operands[0])

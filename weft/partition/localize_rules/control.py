@@ -116,7 +116,7 @@ def manual_computation(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
 
 @rule("stablehlo.optimization_barrier")
 def each_by_itself(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Every result is its operand, each with a layout of its own."""
+    """Give every operand on as a result, each with a layout of its own."""
     xs = lz.operands(op)
     return lz.keep(op, [x.value for x in xs], [x.layout for x in xs])
 

@@ -111,7 +111,7 @@ def _in_order(e: Emitter, value: ir.Value) -> ir.Value:
 
 @rule(WHOLE, "stablehlo.rng", "stablehlo.rng_bit_generator", "func.call")
 def whole(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Every device computes all of it and keeps its share: random bits are those of one device."""
+    """Compute all of it on every device, which keeps its share: random bits are one device's."""
     outs = lz.layouts(op)
     values = [lz.at(x, x.layout.whole) for x in lz.operands(op)]
     return lz.keep_and_move(op, values, [o.whole for o in outs], outs)

@@ -384,7 +384,7 @@ def _own_indices(
 
 @rule("stablehlo.scatter")
 def scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Every device applies the updates that fall on its rows; split updates give partial sums."""
+    """Apply the updates that fall on each device's rows; split updates give partial sums."""
     e = lz.e
     outs = lz.layouts(op)
     count = (len(op.operands) - 1) // 2

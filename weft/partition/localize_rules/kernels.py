@@ -26,7 +26,7 @@ def is_kernel(op: ir.Operation) -> bool:
 def kernel_call(
     lz: Localizer, op: ir.Operation, xs: list[LocalValue], outs: list[AxisLayout]
 ) -> list[LocalValue]:
-    """Each device runs the kernel on its part; factors that do not fit are whole."""
+    """Run the kernel on each device's part; factors that do not fit are whole."""
     kernel = KERNELS[op.attributes["weft.kernel"].value]
     del op.attributes["weft.kernel"]
     r = sdy.sharding_rule(op.attributes["sdy.sharding_rule"])

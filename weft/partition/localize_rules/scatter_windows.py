@@ -14,7 +14,7 @@ from weft.partition.window import window
 
 @rule("stablehlo.select_and_scatter")
 def select_and_scatter(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Each device redoes every window that touches its elements, then keeps those elements.
+    """Redo on each device every window that touches its elements, which it then keeps.
 
     That needs windows that start at the same phase on every device, and padding that is never
     selected; other cases make the dimension whole. Where such padding is known, the operand is

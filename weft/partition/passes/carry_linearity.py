@@ -95,7 +95,7 @@ class _Reader:
         return bool(sums)
 
     def read(self, total: ir.Value) -> Update:
-        """All that a sum is made of."""
+        """Find everything that a sum is made of."""
         update = Update()
         carried = {self.carry}
 

@@ -99,7 +99,7 @@ def _fitting(
 
 
 def _closure(before: int, groups: list[_Group]) -> int:
-    """All that comes before, once members of a group happen together."""
+    """Return everything that comes before, once members of a group happen together."""
     grown = -1
     while grown != before:
         grown = before

@@ -133,7 +133,7 @@ def _groups(reduce: ir.Operation) -> np.ndarray:
 
 
 def _common(update: Update) -> ir.Operation | None:
-    """One of the all_reduces where all are over the same groups; None where they are not."""
+    """Return one of the all_reduces where all are over the same groups; None where they are not."""
     first, *others = update.reduces.values()
     groups = first.attributes["replica_groups"]
     return first if all(op.attributes["replica_groups"] == groups for op in others) else None
@@ -243,7 +243,7 @@ class _Move:
             user.operands[position] = value
 
     def _kept(self, value: ir.Value, op: ir.Operation) -> ir.Value:
-        """For an operation, a value on the first device of each group; others add nothing.
+        """Keep a value on the first device of each group for an operation; others add nothing.
 
         Maxima and the like may meet a value more than once.
         """

@@ -114,7 +114,7 @@ class CommReport:
         )
 
     def summary(self) -> str:
-        """Two lines, traffic and memory, and the notes."""
+        """Summarize in two lines, traffic and memory, and the notes."""
         axes = " × ".join(f"{k}={v}" for k, v in self.mesh.items()) or "one device"
         m = self.memory
         count = sum(c.trips for c in self.collectives)

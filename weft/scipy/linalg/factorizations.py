@@ -31,7 +31,7 @@ def as_matrices(name: str, a: ArrayLike, square: bool = False) -> Any:
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple:
-    """Two operands in their common float dtype, not broadcast."""
+    """Return two operands in their common float dtype, not broadcast."""
     a, b = wnp.asarray(a), wnp.asarray(b)
     dtype = wnp.result_type(*floats(wnp.zeros((), typeof(a).dtype), wnp.zeros((), typeof(b).dtype)))
     return a.astype(dtype), b.astype(dtype)

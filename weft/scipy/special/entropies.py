@@ -23,7 +23,7 @@ def _log_odds(p: Array) -> Any:
 
 
 def _real_log_odds(p: Array) -> Any:
-    """One logarithm of 1 + |1 - 2 p| / min(p, 1 - p), which is accurate around 1/2."""
+    """Return one logarithm of 1 + |1 - 2 p| / min(p, 1 - p), which is accurate around 1/2."""
     below = p < 0.5
     rest = choose(p == 0, 0, below, p, 1 - p)  # for -0 what 0 has
     size = wnp.log1p(wnp.abs(1 - 2 * p) / rest)

@@ -15,7 +15,7 @@ SourceInfo = Source
 
 
 def current() -> Source:
-    """Where the program is."""
+    """Return where the program is."""
     return capture()
 
 

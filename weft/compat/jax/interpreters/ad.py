@@ -98,7 +98,7 @@ def defbilinear(prim: Primitive, lhs_rule: Callable, rhs_rule: Callable) -> None
 
 
 def defjvp(prim: Primitive, *rules: Callable | None) -> None:
-    """One rule for each operand: rule(tangent, *primals, **params); None where it has none."""
+    """Register a rule for each operand: rule(tangent, *primals, **params), or None."""
     with_out = [r and (lambda t, out, *xs, _r=r, **params: _r(t, *xs, **params)) for r in rules]
     defjvp2(prim, *with_out)
 

@@ -13,7 +13,7 @@ from weft.typing import ArrayLike
 
 
 def promote_dtypes_complex(*xs: ArrayLike) -> tuple:
-    """As `promote_dtypes_inexact`, with floats made complex."""
+    """Act as `promote_dtypes_inexact`, with floats made complex."""
     return promote_dtypes(*promote_dtypes_inexact(*xs), np.complex64(0))[:-1]
 
 
@@ -34,13 +34,13 @@ def promote_args(fun_name: str, *args: ArrayLike) -> list:
 
 
 def promote_args_inexact(fun_name: str, *args: ArrayLike) -> list:
-    """As `promote_args`, with integers made floats."""
+    """Act as `promote_args`, with integers made floats."""
     check_arraylike(fun_name, *args)
     return promote_shapes(fun_name, *promote_dtypes_inexact(*args))
 
 
 def promote_args_numeric(fun_name: str, *args: ArrayLike) -> list:
-    """As `promote_args`, with truth values made integers."""
+    """Act as `promote_args`, with truth values made integers."""
     check_arraylike(fun_name, *args)
     promoted = promote_dtypes(*args)
     as_numbers = (x.astype(int) if x.dtype == bool else x for x in map(asarray, promoted))

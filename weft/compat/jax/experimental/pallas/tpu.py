@@ -233,7 +233,7 @@ def pack_elementwise(xs: Sequence[Any], *, packed_dtype: DTypeLike) -> Any:
 def unpack_elementwise(
     x: Any, *, index: int, packed_dtype: DTypeLike, unpacked_dtype: DTypeLike
 ) -> Any:
-    """One of the arrays that `pack_elementwise` packed, in a wider dtype."""
+    """Return one of the arrays that `pack_elementwise` packed, in a wider dtype."""
     width = _bits(packed_dtype)
     bits = lax.bitcast_convert_type(x, np.uint32) >> np.uint32(8 * width.itemsize * index)
     return lax.bitcast_convert_type(bits.astype(width), packed_dtype).astype(unpacked_dtype)
