@@ -108,8 +108,8 @@ def erfc(x: Array, *, of_root_half: bool = False) -> Array:
     """
     kind, wide = x.dtype.name, is_wide(x)
     factor, square = (math.sqrt(0.5), -0.5) if of_root_half else (1.0, -1.0)
-    given = clamp(abs(x), 0.0, (28.0 if wide else 10.1) / factor)
-    size = given * factor if of_root_half else given
+    clamped = clamp(abs(x), 0.0, (28.0 if wide else 10.1) / factor)
+    size = clamped * factor if of_root_half else clamped
     s = size / (size + 3)
     fit = fma(s, polynomial(s - 0.5, _ERFC[kind]), 1.0)
     below = fma(size, 2.0, 1.0)
@@ -117,8 +117,8 @@ def erfc(x: Array, *, of_root_half: bool = False) -> Array:
     quotient = fit * inverse
     lost = fma(-quotient, below, fit) * inverse
     # The square of the first half of the bits is exact; the rest is small.
-    top = from_bits(bits(given) & (-1 << (27 if wide else 12)))
-    rest = (top - given) * (top + given)
+    top = from_bits(bits(clamped) & (-1 << (27 if wide else 12)))
+    rest = (top - clamped) * (top + clamped)
     less, n = split_expm1((top * top) * square, rest * -square)
     value = ldexp_p.bind(quotient + fma(quotient, less, lost), n)
     return where(x < 0, 2 - value, value)
