@@ -94,6 +94,29 @@ PROGRAMS = {
         spread = jax.jit(jax.vmap(jax.grad(g)), in_shardings=rows).lower(jnp.ones(2))
         assert 'color="red"' in spread.as_text("hlo")
         close(set_xla_metadata(jnp.ones(2), a=1), [1, 1])
+
+        sine = jax.jit(lambda x: jnp.sin(x) * x)
+        plain = sine.lower(1.0).as_text("hlo")
+        noted = set_xla_metadata(color="blue")(sine)
+        assert 'color="blue"' not in plain
+        assert noted.lower(1.0).as_text("hlo").count('color="blue"') == 2
+        assert sine.lower(1.0).as_text("hlo") == plain
+        close(noted(2.0), 2 * np.sin(2.0))
+
+        @jax.custom_vjp
+        def k(x):
+            return jnp.sin(x)
+
+        def backward(x, ct):
+            with set_xla_metadata(part="angle"):
+                y = jnp.cos(x)
+            return (set_xla_metadata(y * ct, whole="product"),)
+        k.defvjp(lambda x: (k(x), x), backward)
+        tripled = jax.jit(jax.grad(lambda x: k(x) * 3))
+        lines = tripled.lower(1.0).as_text("hlo").splitlines()
+        assert any(" cosine(" in line and 'part="angle"' in line for line in lines)
+        assert any(" multiply(" in line and 'whole="product"' in line for line in lines)
+        close(jax.grad(k)(1.0), np.cos(1.0))
         raises(ValueError, "give notes", set_xla_metadata)
         close(scheduling_group("a")(jnp.cos)(0.0), 1.0)
         close(control_dep(jnp.ones(2), jnp.zeros(2)), [0, 0])

@@ -6,6 +6,8 @@ import threading
 import numpy as np
 import pytest
 
+import weft
+import weft.numpy as wnp
 from weft.core.config import config
 from weft.runtime import backend
 from weft.sharding.abstract_device import AbstractDevice
@@ -19,6 +21,8 @@ from weft.sharding.mesh import (
     set_mesh,
     use_abstract_mesh,
 )
+from weft.sharding.named import NamedSharding
+from weft.sharding.spec import PartitionSpec as P
 
 AUTO, EXPLICIT, MANUAL = AxisType.Auto, AxisType.Explicit, AxisType.Manual
 
@@ -105,6 +109,32 @@ def test_set_mesh_is_a_context_manager_and_part_of_the_trace_key():
             assert get_abstract_mesh().axis_names == ("y",)
         assert get_mesh() is mesh
     assert get_mesh() is None and config.trace_key() == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: wnp.ones((8,)),
+        lambda: wnp.arange(8.0),
+        lambda: wnp.linspace(0.0, 7.0, 8),
+        lambda: weft.jit(lambda: wnp.arange(8.0) + 1)(),
+        lambda: weft.random.normal(weft.random.key(0), (8,)),
+    ],
+)
+def test_with_mesh_says_what_a_bare_spec_means_and_places_nothing(make):
+    mesh = make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+    with mesh:
+        x = make()
+        assert x.sharding.device_set == {weft.devices()[0]} and not x.committed
+        asked = NamedSharding(mesh, P("x"))
+        assert weft.jit(lambda x: x * 2, in_shardings=asked)(x).sharding == asked
+        constrained = weft.jit(lambda x: weft.lax.with_sharding_constraint(x * 2, P("x")))(x)
+        assert constrained.sharding == asked
+        np.testing.assert_allclose(constrained, 2 * np.asarray(x))
+        elsewhere = weft.device_put(np.ones(8, np.float32), weft.devices()[3])
+        assert (elsewhere + x).sharding.device_set == {weft.devices()[3]}
+    with set_mesh(mesh):
+        assert len(make().sharding.device_set) == 8
 
 
 def test_set_mesh_without_a_block_stays_until_changed():

@@ -29,6 +29,7 @@ from weft.core.boundary import api_boundary
 from weft.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from weft.core.masks import unpick
 from weft.core.primitive import Primitive
+from weft.core.source import own_lines
 from weft.core.trace import StagingTrace, closed_call_jaxpr, typeof
 from weft.core.tree import flatten, names_in
 from weft.core.undefined import is_undefined
@@ -113,7 +114,10 @@ class Call(FlatCall):
             zero(cotangent_aval(a)) if ct is None else ct
             for ct, a in zip(numbers_as_arrays(cts), out_avals, strict=True)
         ]
-        result = owner.bwd(*self.static, tree.unflatten(residuals), out_tree.unflatten(filled_cts))
+        with own_lines():
+            result = owner.bwd(
+                *self.static, tree.unflatten(residuals), out_tree.unflatten(filled_cts)
+            )
         return self._match(result, primals)
 
     def _match(self, result: tuple, primals: list) -> list:

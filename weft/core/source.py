@@ -145,6 +145,21 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+@contextmanager
+def own_lines() -> Iterator[None]:
+    """Trace a rule that the user wrote, at its own lines, in the scopes of what it is the rule of.
+
+    Other operations of a derivative are at the line of the operation they derive from.
+    """
+    source, scopes = state.source, state.scopes
+    if source is not None:
+        state.source, state.scopes = None, source.scopes
+    try:
+        yield
+    finally:
+        state.source, state.scopes = source, scopes
+
+
 def named_scope(name: str) -> AbstractContextManager[None]:
     """Name the operations traced inside, in jaxprs' sources and in compiled programs.
 

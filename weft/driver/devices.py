@@ -10,7 +10,7 @@ from weft.core.jaxpr import ClosedJaxpr, open_jaxpr, subjaxprs
 from weft.runtime.array import ArrayImpl
 from weft.runtime.transfers import default_sharding
 from weft.sharding.common_mesh import common_mesh, in_terms_of
-from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh
+from weft.sharding.mesh import AbstractMesh, Mesh, context_mesh, placing_mesh
 from weft.sharding.named import NamedSharding
 from weft.sharding.physical import SingleDeviceSharding, spec_from_hlo
 from weft.sharding.spec import PartitionSpec
@@ -97,7 +97,7 @@ def choose_devices(
     if isinstance(mesh, Mesh) and devices is not None:
         devices = tuple(mesh.devices.flat)
     if devices is None:
-        current = context_mesh()
+        current = placing_mesh()
         if isinstance(mesh, AbstractMesh):
             for s in unused:
                 m = getattr(s, "mesh", None)

@@ -23,7 +23,7 @@ from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
 from weft.runtime.device_put import device_put
 from weft.runtime.transfers import put_host
-from weft.sharding.mesh import get_mesh
+from weft.sharding.mesh import Mesh, placing_mesh
 from weft.sharding.named import NamedSharding, is_over_nothing
 from weft.sharding.spec import PartitionSpec
 
@@ -142,8 +142,8 @@ def created(value: np.ndarray) -> Any:
 
     That is the mesh in context, where this process has all of it, or else the default device.
     """
-    mesh = get_mesh()
-    if mesh is None or state.trace is not EVAL:
+    mesh = placing_mesh()
+    if not isinstance(mesh, Mesh) or state.trace is not EVAL:
         return put_host(value)
     spec = PartitionSpec() if mesh.auto_axes else PartitionSpec().padded(value.ndim)
     sharding = NamedSharding(mesh, spec)

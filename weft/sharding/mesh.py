@@ -337,6 +337,10 @@ class Mesh(_AxisQueries):
         return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
 
     @functools.cached_property
+    def _named(self) -> NamedMesh:
+        return NamedMesh(self)
+
+    @functools.cached_property
     def local_devices(self) -> list:
         """Return the devices of this process, in mesh order."""
         return [d for d in self._flat if d.process_index == d.client.process_index()]
@@ -368,7 +372,7 @@ class Mesh(_AxisQueries):
         )
 
     def __enter__(self) -> Mesh:
-        self._entered.append(_swap(None if self.empty else self))
+        self._entered.append(_swap(None if self.empty else self._named))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -452,9 +456,23 @@ def make_mesh(
     return Mesh(chosen.reshape(shape), names, types)
 
 
+class NamedMesh:
+    """The mesh in context inside `with mesh:`, where it says what a bare `P` means.
+
+    Unlike a mesh that is set, it places nothing: what names no sharding stays on one device, and
+    is free to go where a program asks for it.
+    """
+
+    __slots__ = ("mesh",)
+
+    def __init__(self, mesh: Mesh):
+        self.mesh = mesh
+
+
 EMPTY_ABSTRACT_MESH = AbstractMesh((), ())
 
-# The mesh in context: None, a Mesh, or an AbstractMesh (inside shard_map and use_abstract_mesh).
+# The mesh in context: None, a Mesh, an AbstractMesh (inside shard_map and use_abstract_mesh), or a
+# NamedMesh.
 # Being a traced state, it is part of every trace and dispatch key.
 CONTEXT = _xla_config.state("mesh_context", None, traced=True)
 
@@ -495,7 +513,7 @@ class set_mesh:  # noqa: N801  (a function to its users, as in JAX)
         self._previous = _swap(mesh)
 
     def __enter__(self) -> Any:
-        return CONTEXT.value
+        return context_mesh()
 
     def __exit__(self, *exception: object) -> None:
         CONTEXT.set_local(self._previous)
@@ -518,9 +536,9 @@ class use_abstract_mesh:  # noqa: N801
         self._mesh = mesh
 
     def __enter__(self) -> AbstractMesh:
-        current = CONTEXT.value
+        current = context_mesh()
         if isinstance(current, Mesh) and current.abstract_mesh is self._mesh:
-            self._previous = _swap(current)
+            self._previous = _swap(CONTEXT.value)
         else:
             self._previous = _swap(self._mesh)
         return self._mesh
@@ -547,7 +565,14 @@ class use_context_mesh:  # noqa: N801
 
 def context_mesh() -> Mesh | AbstractMesh | None:
     """Return the mesh in context, concrete where known, or None."""
-    return CONTEXT.value
+    mesh = CONTEXT.value
+    return mesh.mesh if type(mesh) is NamedMesh else mesh
+
+
+def placing_mesh() -> Mesh | AbstractMesh | None:
+    """Return the mesh in context if what names no sharding is placed on it, or None."""
+    mesh = CONTEXT.value
+    return None if type(mesh) is NamedMesh else mesh
 
 
 def get_mesh() -> Mesh | None:
@@ -557,7 +582,7 @@ def get_mesh() -> Mesh | None:
     >>> weft.get_mesh() is None
     True
     """
-    mesh = CONTEXT.value
+    mesh = context_mesh()
     return mesh if isinstance(mesh, Mesh) else None
 
 
@@ -568,5 +593,5 @@ def get_abstract_mesh() -> AbstractMesh:
     >>> weft.get_abstract_mesh().empty
     True
     """
-    mesh = CONTEXT.value
+    mesh = context_mesh()
     return EMPTY_ABSTRACT_MESH if mesh is None else mesh.abstract_mesh

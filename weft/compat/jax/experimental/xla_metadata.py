@@ -4,21 +4,48 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import weft
 from weft import tree
+from weft._xla.config import state, traced_options
 from weft.lowering.metadata import scope
 
 __all__ = ["set_xla_metadata"]
 
 
-@contextlib.contextmanager
-def _noted(text: str) -> Iterator[None]:
-    with weft.named_scope(text):
-        yield
+# A function traced with other notes is another program.
+_NOTES = state("xla_metadata", ())
+traced_options.add(_NOTES)
+
+
+class _Notes(contextlib.ContextDecorator):
+    """The scope of notes, as a context and as a decorator; a jitted function keeps its stages."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._entered: list[tuple[AbstractContextManager, Any]] = []
+
+    def __enter__(self) -> None:
+        named = weft.named_scope(self._text)
+        named.__enter__()
+        self._entered.append((named, _NOTES.swap_local((*_NOTES.value, self._text))))
+        traced_options.publish_locals()
+
+    def __exit__(self, *exception: object) -> None:
+        named, before = self._entered.pop()
+        named.__exit__(None, None, None)
+        _NOTES.set_local(before)
+        traced_options.publish_locals()
+
+    def __call__(self, fun: Callable) -> Any:
+        noted = super().__call__(fun)
+        for stage in ("lower", "trace", "eval_shape"):
+            if hasattr(fun, stage):
+                setattr(noted, stage, super().__call__(getattr(fun, stage)))
+        return noted
 
 
 def set_xla_metadata(x: object = None, **kwargs: object) -> Any:
@@ -32,10 +59,10 @@ def set_xla_metadata(x: object = None, **kwargs: object) -> Any:
         raise ValueError("set_xla_metadata: give notes as keywords, like set_xla_metadata(a=1)")
     metadata = {k: attr_get(v) for k, v in kwargs.items()}
     if x is None:
-        return _noted(scope(metadata))
+        return _Notes(scope(metadata))
     if callable(x):
-        return functools.wraps(x)(_noted(scope(metadata))(x))
-    with _noted(scope(metadata, of_value=True)):
+        return _Notes(scope(metadata))(x)
+    with weft.named_scope(scope(metadata, of_value=True)):
         return tree.map(weft.lax.optimization_barrier, x)
 
 
