@@ -75,11 +75,18 @@ class Primitive(_primitive.Primitive, metaclass=_PrimitiveType):
     def __init__(self, name: str) -> None:
         before = PRIMITIVES.get(name)
         super().__init__(name)
+        self.abstract = self._untyped
         # Types are not memoized: programs keep what their rules learn of the equation in params.
         self.higher_order = True
         if before is not None:  # weft looks its own primitives up by name
             PRIMITIVES[name] = before
         self.lowerings: dict[str | None, Callable] = {}
+
+    def _untyped(self, *avals: object, **params: object) -> Any:
+        raise NotImplementedError(
+            f"Abstract evaluation for {self.name!r} not implemented: tracing needs the result's "
+            f"type; give it with {self.name}_p.def_abstract_eval(function)"
+        )
 
     def def_impl(self, impl: Callable) -> Callable:
         self.impl = impl
