@@ -203,3 +203,23 @@ def test_ranges_between_arrays_are_as_precise_as_their_dtype(name, ends):
                 out = f(jnp.asarray(start), jnp.asarray(stop))
                 assert out.dtype == dtype
                 np.testing.assert_allclose(out, expected, rtol=rtol)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: wnp.array([1.0, 2.0]),
+        lambda: wnp.asarray(np.ones(2, np.float32)),
+        lambda: wnp.array(np.ones(2)),
+        lambda: wnp.asarray(3),
+        lambda: wnp.float32(3),
+        lambda: weft.random.key_data(weft.random.key(0)),
+    ],
+)
+def test_values_of_the_host_go_to_the_mesh_that_is_set(make):
+    mesh = weft.make_mesh((8,), ("x",))
+    with weft.set_mesh(mesh):
+        x = make()
+        assert x.sharding.is_fully_replicated and x.sharding.mesh == mesh and x.committed
+    np.testing.assert_array_equal(x, make())
+    assert make().sharding.device_set == {weft.devices()[0]}

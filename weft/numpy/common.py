@@ -21,6 +21,7 @@ from weft.numpy.refusals import refuse_out
 from weft.ops.as_array import as_array
 from weft.ops.elementwise_api import convert, convert_element_type_p
 from weft.ops.promote import promote_inexact
+from weft.runtime.array import ArrayImpl
 from weft.runtime.device_put import device_put
 from weft.runtime.transfers import put_host
 from weft.sharding.mesh import Mesh, placing_mesh
@@ -149,6 +150,15 @@ def created(value: np.ndarray) -> Any:
     sharding = NamedSharding(mesh, spec)
     # Over devices of others, all processes would have to take part.
     return put_host(value, sharding if sharding.is_fully_addressable else None)
+
+
+def settled(x: Any) -> Any:
+    """Return an array made of values of the host where `created` would put it."""
+    mesh = placing_mesh()
+    if not isinstance(mesh, Mesh) or type(x) is not ArrayImpl or x._committed:
+        return x
+    sharding = NamedSharding(mesh, PartitionSpec())
+    return device_put(x, sharding) if sharding.is_fully_addressable else x
 
 
 def scalar_array(x: ArrayLike) -> Any:

@@ -28,6 +28,7 @@ from weft.numpy.common import (
     host_scalar,
     place,
     scalar_array,
+    settled,
     to_array,
 )
 from weft.ops.elementwise_api import add_p, mul_p
@@ -72,9 +73,9 @@ def asarray(
         if isinstance(a, Tracer | ArrayImpl):
             return a
         if isinstance(a, SCALARS):
-            return scalar_array(a)
+            return settled(scalar_array(a))
         if a.__class__ is np.ndarray and a.dtype in _PLAIN:
-            return put_host(a, copy=True)  # later changes of `a` are no concern of the result
+            return settled(put_host(a, copy=True))  # later changes of `a` are no concern of it
     return array(
         a, dtype, copy=builtins.bool(copy), order=order, device=device, out_sharding=out_sharding
     )
@@ -133,7 +134,9 @@ def array(
     aval = typeof(x)
     if ndmin > aval.ndim:
         x = reshape(x, (1,) * (ndmin - aval.ndim) + aval.shape)
-    return x if device is None and out_sharding is None else place(x, device, out_sharding)
+    if device is not None or out_sharding is not None:
+        return place(x, device, out_sharding)
+    return x if x is object else settled(x)
 
 
 def _host(value: np.ndarray, dtype: Any) -> np.ndarray:
