@@ -208,11 +208,11 @@ def test_ranges_between_arrays_are_as_precise_as_their_dtype(name, ends):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: wnp.array([1.0, 2.0]),
-        lambda: wnp.asarray(np.ones(2, np.float32)),
-        lambda: wnp.array(np.ones(2)),
-        lambda: wnp.asarray(3),
-        lambda: wnp.float32(3),
+        lambda: jnp.array([1.0, 2.0]),
+        lambda: jnp.asarray(np.ones(2, np.float32)),
+        lambda: jnp.array(np.ones(2)),
+        lambda: jnp.asarray(3),
+        lambda: jnp.float32(3),
         lambda: weft.random.key_data(weft.random.key(0)),
     ],
 )

@@ -16,6 +16,7 @@ from weft.core.config import config
 from weft.core.source import warn
 from weft.core.state import state
 from weft.core.trace import EVAL, typeof
+from weft.numpy.common import created
 from weft.ops.elementwise_api import convert
 from weft.random.key_reuse import use
 from weft.random.keys import Generator, KeyType, find_generator
@@ -27,7 +28,6 @@ from weft.random.primitives import (
     random_wrap_p,
     split_keys,
 )
-from weft.runtime.transfers import put_host
 
 if TYPE_CHECKING:
     from weft.runtime.array import Array
@@ -102,7 +102,7 @@ def _seeded(name: str, seed: ArrayLike, generator: Generator) -> Any:
             if not config.enable_x64:
                 seed = _narrow(seed)
             words = [(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF]
-            return generator.dtype.wrap(put_host(np.array(words, np.uint32)))
+            return generator.dtype.wrap(created(np.array(words, np.uint32)))
         if config.enable_x64:
             seed = np.int64(seed) if seed < 1 << 63 else np.uint64(seed)
         else:

@@ -16,9 +16,9 @@ from weft.core.dtypes import ExtendedDType
 from weft.dtypes import prng_key
 from weft.numpy import transpose
 from weft.numpy.at import At
-from weft.numpy.common import created
 from weft.runtime.array import Array, Shard
 from weft.runtime.device_put import leaf_handlers
+from weft.runtime.transfers import put_host
 
 
 class Generator:
@@ -338,7 +338,7 @@ def _dimensions_used(index: int | slice) -> int:
 
 
 def _rebuild(dtype: KeyType, words: np.ndarray) -> PRNGKeyArray:
-    return dtype.wrap(created(words))
+    return dtype.wrap(put_host(words))
 
 
 def _device_put(keys: PRNGKeyArray, put: Callable) -> PRNGKeyArray:
