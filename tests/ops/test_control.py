@@ -497,3 +497,46 @@ def test_control_flow_of_numbers_may_be_what_a_process_does_first(call):
     code = f"import weft; print(float(weft.lax.{call}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "11.0\n", done.stderr
+
+
+def _reads_parts(xs, rows):
+    """Add what each step reads: a row at a traced place, or several at once."""
+
+    def step(total, i):
+        return total + jnp.sum(jnp.sin(xs[i]) * xs[(i + 2) % 6][rows]), None
+
+    return lax.scan(step, 0.0, jnp.arange(6))[0]
+
+
+def _reads_a_ref(xs, rows):
+    """Read and write a ref's rows in a loop."""
+    ref = weft.new_ref(xs)
+
+    def step(total, i):
+        total = total + jnp.sum(jnp.sin(ref[i]) * ref[(i + 2) % 6][rows])
+        ref[i] = ref[i]
+        return total, None
+
+    return lax.scan(step, 0.0, jnp.arange(6))[0]
+
+
+@pytest.mark.parametrize("f", [_reads_parts, _reads_a_ref])
+def test_cotangents_of_parts_are_added_in_place(f):
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    rows = np.array([0, 0, 3, 1])
+    got = weft.grad(f)(x, rows)
+    expected = np.cos(x) * np.roll(x, -2, 0)[:, rows]
+    for i in range(6):
+        np.add.at(expected[(i + 2) % 6], rows, np.sin(x[i]))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_loop_that_reads_parts_sums_no_whole_arrays_in_its_derivative():
+    jaxpr = weft.make_jaxpr(weft.grad(_reads_parts))(jnp.ones((6, 4)), np.array([0, 0, 3, 1]))
+    backward = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"][-1]
+    made = [
+        eqn.primitive.name
+        for eqn in backward.params["jaxpr"].eqns
+        if any(v.aval.shape == (6, 4) for v in eqn.outvars)
+    ]
+    assert made == ["dynamic_update_slice", "dynamic_update_slice"]

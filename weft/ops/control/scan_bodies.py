@@ -9,13 +9,11 @@ from typing import Any
 from weft.autodiff.dce import dce_closed
 from weft.autodiff.jvp import LinearizedJaxpr, linearize_jaxpr
 from weft.autodiff.transpose import transpose_jaxpr
-from weft.autodiff.zeros import add_any_p
 from weft.core.jaxpr import NO_EFFECTS, ClosedJaxpr, Eqn, Jaxpr, Var
 from weft.core.masks import pick
-from weft.core.source import UNKNOWN
-from weft.core.state import state
 from weft.ops.control.common import carry_fixpoint, dependents, needed_eqns
 from weft.ops.control.scan_products import StackedProducts
+from weft.ops.control.scan_sums import Sums
 
 
 def carry_nonzero(
@@ -232,13 +230,15 @@ def backward_body(
     result.sources = {v: i for i, v in enumerate([*slices, *stacked])}
     result.late = pick(j.outvars[:m], result.products.taken)
     # Constants are read in every step: their cotangents are summed in the carry, or in a product.
+    sums = Sums(eqns, j.outvars)
     for v in pick(j.outvars[:m], [not t for t in result.products.taken]):
-        aval = v.aval.strip_weak_type()
-        acc, total = Var(aval), Var(aval)
-        eqns.append(Eqn(add_any_p, [acc, v], [total], {}, NO_EFFECTS, state.source or UNKNOWN))
-        accumulators.append(acc)
-        totals.append(total)
-    outvars = [*totals, *j.outvars[m:], *stacked]
+        accumulators.append(Var(v.aval.strip_weak_type()))
+        totals.append(sums.add(accumulators[-1], v))
+    carried = [
+        sums.continued(ct, v)
+        for ct, v in zip(ins[start : start + k], j.outvars[m : m + k], strict=True)
+    ]
+    outvars = [*totals, *carried, *j.outvars[m + k :], *stacked]
     # Put into scan's order: constants, carry, slices.
     result.jaxpr = ClosedJaxpr(
         j.replace(
