@@ -224,6 +224,11 @@ WRONG = {
         ValueError,
         "of the form",
     ),
+    "sizes too small for the program": (
+        lambda: export.export(weft.jit(lambda x: x[:16]))(struct("b")).call(wnp.ones(3)),
+        ValueError,
+        r"does not exist for b = 3.*constraints=\['b >= 4'\]",
+    ),
 }
 
 

@@ -189,3 +189,10 @@ def test_known_matrices_of_less_than_a_byte_are_multiplied(dtype):
     want = x.astype(np.float32) @ x.astype(np.float32)[:, :1]
     product = weft.jit(lambda: lax.dot(x, x[:, :1], preferred_element_type=np.float32))()
     np.testing.assert_array_equal(product, want)
+
+
+def test_a_precision_has_words():
+    assert lax.Precision("high") is lax.Precision("tensorfloat32") is lax.Precision.HIGH
+    assert lax.Precision(None) is lax.Precision("fastest") is lax.Precision.DEFAULT
+    with pytest.raises(ValueError, match="middling"):
+        lax.Precision("middling")

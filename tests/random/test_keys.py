@@ -30,6 +30,9 @@ def test_a_key_shows_its_dtype_and_words():
     assert key.shape == () and key.ndim == 0 and key.size == 1 and key.nbytes == 8
     assert isinstance(key, weft.Array)
     assert weft.dtypes.issubdtype(key.dtype, weft.dtypes.prng_key)
+    assert weft.dtypes.issubdtype(key.dtype.type, weft.dtypes.prng_key)
+    assert weft.dtypes.issubdtype(weft.dtypes.prng_key, weft.dtypes.extended)
+    assert not weft.dtypes.issubdtype(weft.dtypes.extended, weft.dtypes.prng_key)
     assert key.dtype == random.key(8).dtype != random.key(7, impl="rbg").dtype
     assert str(weft.typeof(key)) == "key<fry>[]"
 

@@ -135,7 +135,7 @@ def issubdtype(a: Any, b: Any) -> bool:
     if is_extended(a):
         return b is ExtendedDType or b is type(a) or a == b or getattr(b, "_extended", False)
     if isinstance(b, type) and (issubclass(b, ExtendedDType) or getattr(b, "_extended", False)):
-        return False
+        return isinstance(a, type) and issubclass(a, b)
     if not (isinstance(a, type) and issubclass(a, np.generic)):
         a = np.dtype(a)
     if isinstance(a, np.dtype) and a in _ALL and isinstance(b, type) and issubclass(b, np.generic):

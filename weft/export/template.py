@@ -306,7 +306,19 @@ class Symbolic:
 
     def program(self, platform: str, sizes: dict[str, int], shardings: bool) -> bytes:
         """Return the artifact for given sizes."""
-        module = mlir.parse(self.templates[platform].fill(sizes))
+        try:
+            module = mlir.parse(self.templates[platform].fill(sizes))
+        except mlir.ir.MLIRError as e:
+            _, _, reason = str(e).partition("error: ")
+            reason = reason.partition("\n")[0].partition(": ")[2]
+            said = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            name, size = min(sizes.items(), key=lambda pair: pair[1])
+            raise ValueError(
+                f"the exported program does not exist for {said}, as it was traced for larger "
+                f"sizes: {reason}. Export it with a constraint that says for which sizes it is, "
+                f"like symbolic_shape(..., constraints=['{name} >= {size + 1}']), or without what "
+                "depends on the size, as x[:n] with n a number does"
+            ) from None
         return portable.serialize(module, portable.target_version(), shardings=shardings)
 
     def types(self, which: Sequence[ShapedArray], sizes: dict[str, int]) -> list[ShapedArray]:

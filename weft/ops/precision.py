@@ -29,6 +29,11 @@ class Precision(enum.Enum):
     HIGH = 1
     HIGHEST = 2
 
+    @classmethod
+    def _missing_(cls, value: object) -> Precision | None:
+        """Return the precision of a word for it, like "high"."""
+        return _NAMES.get("default" if value is None else str(value))
+
     def __str__(self) -> str:
         return self.name
 
