@@ -404,6 +404,19 @@ def test_the_digamma_of_many_doubles_near_its_root_has_all_digits():
     np.testing.assert_allclose(out, exact, rtol=4e-15)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_polygamma_has_the_digits_of_zeta(dtype):
+    x, orders = np.array([16.5625, 2.625, 0.5], dtype), np.array([0, 1, 2, 3])
+    with weft.enable_x64(True):
+        out = special.polygamma(orders[:, None], x)
+        one = special.polygamma(1, x)
+    assert out.dtype == dtype
+    rtol = 8 * np.finfo(dtype).eps
+    np.testing.assert_allclose(out, sp.polygamma(orders[:, None], x.astype(float)), rtol)
+    np.testing.assert_allclose(one, sp.polygamma(1, x.astype(float)), rtol)
+    assert np.isnan(special.polygamma(-1, np.float32(2)))
+
+
 def test_polygamma_has_the_pole_of_small_negative_numbers():
     with weft.enable_x64(True):
         np.testing.assert_allclose(special.polygamma(3, -1e-10), 6e40, rtol=1e-12)

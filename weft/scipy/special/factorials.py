@@ -346,10 +346,13 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
         raise ArgumentError(f"polygamma: n must be of an integer dtype, got {dtype}")
     order, at = floats(n, x)
     odd = wnp.where(order % 2 == 1, 1.0, -1.0).astype(at.dtype)
-    below = odd * wnp.exp(gammaln(order + 1)) * _zeta_below(order + 1, at)
+    count = gamma(to_array(n).astype(at.dtype) + 1)  # of n alone, whatever the shape of x
+    power = wnp.where(order > 0, order, 1) + 1
     is_below = (at <= 0) & (order > 0)
-    above = lax.polygamma(order, wnp.where(is_below, 1.0, at))  # below, not even derivatives are
-    return wnp.where(is_below, below, above)
+    above = lax.zeta(power, wnp.where(is_below, 1.0, at))  # below, not even derivatives are
+    value = odd * count * wnp.where(is_below, _zeta_below(power, at), above)
+    first = digamma(wnp.where(order == 0, at, 1.0))
+    return choose(order == 0, first, order < 0, wnp.nan, value)
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
