@@ -386,6 +386,17 @@ def test_values_are_within_some_units_of_mpmaths(name, dtype, units):
     assert (np.abs(np.asarray(out, float) - exact) <= units).all(), (out, exact)
 
 
+def test_sums_of_logarithms_of_gamma_are_rounded_once_in_float32(rng):
+    x, y = rng.uniform(0.1, 15, (2, 2000)).astype("float32")
+    n, k = np.array([38, 32, 40, 29.5]), np.array([8, 18, 13, 2.25])
+    for name, a, b in [("betaln", x, y), ("beta", x, y), ("poch", x, y), ("comb", n, k)]:
+        a, b = np.float32(a), np.float32(b)
+        out, expected = getattr(special, name)(a, b), getattr(sp, name)(a.astype(float), b)
+        assert out.dtype == "float32"
+        np.testing.assert_allclose(out, expected, rtol=2e-7, err_msg=name)
+    np.testing.assert_allclose(special.betaln(np.float32(3651087), 1.0), -15.110535489441787, rtol=2e-7)
+
+
 def test_gamma_has_its_poles_limits_and_signs():
     x = np.array([0, -0.0, -1, -2, np.inf, -np.inf, np.nan, 36, -60.5], "float32")
     inf, nan = np.inf, np.nan

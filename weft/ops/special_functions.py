@@ -13,6 +13,7 @@ from weft.autodiff.op_families import FLOAT, elementwise, scalar
 from weft.autodiff.shape import broadcast_in_dim
 from weft.core import dtypes
 from weft.core.aval import ShapedArray
+from weft.core.config import options
 from weft.core.primitive import Primitive
 from weft.core.trace import typeof
 from weft.ops.control.loops import while_loop
@@ -67,25 +68,32 @@ def _unknown(op: str, operand: str) -> Callable:
     return rule
 
 
-def _formula(name: str, formula: Callable, jvps: list) -> Primitive:
-    """Return an elementwise op computed by a function of arrays, in float32 at least."""
+def _formula(name: str, formula: Callable, jvps: list, doubled: bool = False) -> Primitive:
+    """Return an elementwise op computed by a function of arrays, in float32 at least.
+
+    doubled: in float64 on the CPU, for sums whose terms are much larger than they are.
+    """
 
     def lower(ctx: RuleContext, *operands: ir.Value) -> Any:
         shape, dtype = ctx.avals_out[0].shape, ctx.avals_out[0].dtype
         avals = [ShapedArray(shape, dtype) for _ in operands]
-        run = wide_enough(formula)
+        run = wide_enough(formula, doubled and ctx.module.platforms == ("cpu",))
         return ctx.lower_fun(run, *ctx.spread(operands), avals=avals)[0]
 
     return elementwise(name, lower, accepts=FLOAT, jvps=jvps)
 
 
-def wide_enough(formula: Callable) -> Callable:
-    """Return the function of operands of one dtype, computed in float32 at least."""
+def wide_enough(formula: Callable, doubled: bool = False) -> Callable:
+    """Return the function of operands of one dtype, computed in float32 or float64 at least."""
 
     def run(*xs: Array) -> Any:
         dtype = typeof(xs[0]).dtype
-        wide = dtypes.float32 if dtype.itemsize < 4 else dtype
-        return convert(formula(*(convert(x, wide) for x in xs)), dtype)
+        least = dtypes.float64 if doubled else dtypes.float32
+        wide = least if dtype.itemsize < least.itemsize else dtype
+        if not doubled:
+            return convert(formula(*(convert(x, wide) for x in xs)), dtype)
+        with options["enable_x64"](True):
+            return convert(formula(*(convert(x, wide) for x in xs)), dtype)
 
     return run
 

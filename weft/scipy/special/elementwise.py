@@ -26,6 +26,7 @@ def special_op(
     *partials: Callable | None,
     of_complex: Callable | None = None,
     weak_type: bool = False,
+    doubled: bool = False,
 ) -> Callable:
     """Return a function of arrays that is one elementwise op: sharded and batched as such.
 
@@ -33,6 +34,7 @@ def special_op(
     partials: for each operand the derivative in it, a function of (result, *operands); None where
     none is known, which raises. of_complex: the function of complex operands, made of other ops.
     weak_type: the result of Python numbers alone is weakly typed; the approximations are not.
+    doubled: narrower operands are computed in float64 on the CPU.
     """
 
     def rule(index: int, partial: Callable | None) -> Callable:
@@ -40,7 +42,7 @@ def special_op(
             return lambda t, out, *primals: no_derivative(name, f"argument {index}")
         return lambda t, out, *primals: t * partial(out, *_same_shape(primals))
 
-    prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)])
+    prim = formula_op(name, formula, [rule(i, p) for i, p in enumerate(partials)], doubled)
     compute = wide_enough(formula)
     prim.formula = lambda *primals: compute(*_same_shape(primals))
 

@@ -197,6 +197,60 @@ def gamma(x: ArrayLike) -> Any:
     return _gamma_op(x)
 
 
+def _log_beta(a: Array, b: Array) -> Any:
+    return gammaln(a) + gammaln(b) - gammaln(a + b)
+
+
+def _beta(a: Array, b: Array) -> Any:
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * wnp.exp(_log_beta(a, b))
+
+
+def _poch(z: Array, m: Array) -> Any:
+    value = gammasgn(z) * gammasgn(z + m) * wnp.exp(gammaln(z + m) - gammaln(z))
+    return wnp.where(m == 0, 1, value)
+
+
+def _binomial(n: Array, k: Array) -> Any:
+    value = wnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    exact = value < 1 / (512 * wnp.finfo(value.dtype).eps)
+    whole = (n == wnp.floor(n)) & (k == wnp.floor(k)) & exact
+    return wnp.where(whole, wnp.round(value), value)
+
+
+_log_beta_op = special_op(
+    "betaln",
+    _log_beta,
+    lambda out, a, b: digamma(a) - digamma(a + b),
+    lambda out, a, b: digamma(b) - digamma(a + b),
+    weak_type=True,
+    doubled=True,
+)
+_beta_op = special_op(
+    "beta",
+    _beta,
+    lambda out, a, b: out * (digamma(a) - digamma(a + b)),
+    lambda out, a, b: out * (digamma(b) - digamma(a + b)),
+    weak_type=True,
+    doubled=True,
+)
+_poch_op = special_op(
+    "poch",
+    _poch,
+    lambda out, z, m: wnp.where(m == 0, 0, out * (digamma(z + m) - digamma(z))),
+    lambda out, z, m: wnp.where(m == 0, 0, out * digamma(z + m)),
+    weak_type=True,
+    doubled=True,
+)
+_binomial_op = special_op(
+    "binomial",
+    _binomial,
+    lambda out, n, k: out * (digamma(n + 1) - digamma(n - k + 1)),
+    lambda out, n, k: out * (digamma(n - k + 1) - digamma(k + 1)),
+    weak_type=True,
+    doubled=True,
+)
+
+
 def betaln(a: Any, b: ArrayLike) -> Any:
     """Return the logarithm of |beta(a, b)|.
 
@@ -206,8 +260,7 @@ def betaln(a: Any, b: ArrayLike) -> Any:
     >>> round(float(special.betaln(2.0, 3.0)), 4)
     -2.4849
     """
-    a, b = floats(a, b)
-    return gammaln(a) + gammaln(b) - gammaln(a + b)
+    return _log_beta_op(a, b)
 
 
 def beta(a: Any, b: ArrayLike) -> Any:
@@ -219,8 +272,7 @@ def beta(a: Any, b: ArrayLike) -> Any:
     >>> round(float(special.beta(2.0, 3.0)), 4)
     0.0833
     """
-    a, b = floats(a, b)
-    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * wnp.exp(betaln(a, b))
+    return _beta_op(a, b)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
@@ -292,16 +344,8 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
     N, k = floats(N, k)
     if repetition:
         N, none = N + k - 1, (N <= 0) & (k > 0)
-        return wnp.where(none | (k < 0), 0, wnp.where(k == 0, 1, _binomial(N, k)))
-    return wnp.where((k < 0) | (N < 0) | (k > N), 0, _binomial(N, k))
-
-
-def _binomial(n: Array, k: Array) -> Any:
-    value = wnp.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
-    whole = (
-        (n == wnp.floor(n)) & (k == wnp.floor(k)) & (value < 1 / (512 * wnp.finfo(value.dtype).eps))
-    )
-    return wnp.where(whole, value + lax.stop_gradient(wnp.round(value) - value), value)
+        return wnp.where(none | (k < 0), 0, wnp.where(k == 0, 1, _binomial_op(N, k)))
+    return wnp.where((k < 0) | (N < 0) | (k > N), 0, _binomial_op(N, k))
 
 
 def poch(z: Any, m: ArrayLike) -> Any:
@@ -313,9 +357,7 @@ def poch(z: Any, m: ArrayLike) -> Any:
     >>> round(float(special.poch(2.0, 3.0)), 4)
     24.0
     """
-    z, m = floats(z, m)
-    value = gammasgn(z) * gammasgn(z + m) * wnp.exp(gammaln(z + m) - gammaln(z))
-    return wnp.where(m == 0, 1, value)
+    return _poch_op(z, m)
 
 
 def multigammaln(a: ArrayLike, d: int) -> Any:
