@@ -327,7 +327,7 @@ _UNPACKED = 8
 """Rows that one program gives; it is compiled for each number of them up to this one."""
 
 
-def _unpacked(x: ArrayImpl) -> Iterator:
+def _unpacked(x: Array) -> Iterator:
     """Iterate over rows, read by one program for as many as it gives."""
     last = x.aval.shape[0] - _UNPACKED
     for start in range(0, x.aval.shape[0], _UNPACKED):

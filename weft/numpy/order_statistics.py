@@ -342,7 +342,7 @@ def _weighted(
     share = cumsum(w, axis=-1)
     total = share[..., -1:]
 
-    def one(level: object) -> Any:
+    def one(level: ArrayLike) -> Any:
         reached = u.greater_equal(share, u.multiply(level, total))
         positive = u.greater(share, 0)
         index = sum(u.logical_not(u.logical_and(reached, positive)), axis=-1, keepdims=True)
