@@ -248,9 +248,13 @@ def test_equations_tell_the_users_line_as_a_traceback():
         assert [frame] == list(source_info_util.user_frames(eqn.source_info))
         assert source_info_util.is_user_filename(frame.file_name)
         assert source_info_util.user_frame(source_info_util.new_source_info().traceback) is None
-        print("done")
+
+        def of_one_trace(x, y):
+            return x._trace.main is y._trace.main
+        jax.jit(lambda x, y: print(of_one_trace(x, y)))(1.0, 2.0)
+        jax.vmap(lambda x: jax.vmap(lambda y: print(of_one_trace(x, y)))(x))(jnp.ones((2, 2)))
     """
-    assert on_weft(program) == "done"
+    assert on_weft(program) == "True\nFalse"
 
 
 def test_effects_of_named_axes_are_filtered():

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from weft.autodiff.jvp import JVPTrace, JVPTracer, cotangent_aval, tangent_aval
-from weft.autodiff.vmap import BatchTracer
+from weft.autodiff.vmap import BatchTrace, BatchTracer
 from weft.compat.options import install as install_options
 from weft.core.aval import ShapedArray
 from weft.core.config import WeftConfig
@@ -18,7 +18,7 @@ from weft.core.notebook import drawn_classes
 from weft.core.primitive import Primitive
 from weft.core.source import Source
 from weft.core.state import current_trace
-from weft.core.trace import StagedTracer, Tracer
+from weft.core.trace import StagedTracer, StagingTrace, Tracer
 from weft.numpy import methods
 from weft.runtime.array import Array, ArrayImpl
 from weft.sharding import NamedSharding, SingleDeviceSharding
@@ -101,7 +101,7 @@ _MEMBERS: dict[type, dict[str, Any]] = {
         "config_with_absl": _parse_flags,
         "complete_absl_config": _parse_flags,
     },
-    JVPTrace: {"main": property(lambda self: self)},
+    **dict.fromkeys((JVPTrace, BatchTrace, StagingTrace), {"main": property(lambda self: self)}),
     Source: {
         "name_stack": property(lambda self: "/".join(self.scopes)),
         "traceback": property(_traceback),

@@ -30,9 +30,10 @@ def keep_freed_memory() -> bool:
 
     Larger blocks are still mapped by themselves, since they leave holes that stay resident: kept
     without a limit, a training step's temporaries took 1.7 times the memory. Threads keep arenas
-    of their own: in a single one, XLA's threads and the caller's wait for each other's small
-    results, and a step with 600 of them took 1.5 times the time. More arenas than processors would
-    each keep a step's temporaries. The heaps of an arena, 64 MiB each, are unmapped once nothing is
+    of their own: in one that they share, XLA's threads and the caller's wait for each other's small
+    results, and a step with 600 of them took 1.5 times the time, as it did with an arena for each
+    processor once the threads that compile had taken theirs. Each arena keeps a step's
+    temporaries. The heaps of an arena, 64 MiB each, are unmapped once nothing is
     in them, however much is to be kept, but for those with less room than the padding
     (`heap_trim`, glibc's malloc/arena.c), whose pages take no memory before they are used.
 
@@ -52,7 +53,7 @@ def keep_freed_memory() -> bool:
         (_TRIM_THRESHOLD, kept),
         (_MMAP_THRESHOLD, kept // 4),
         (_TOP_PAD, kept // 4),
-        (_ARENA_MAX, (os.cpu_count() or 1) + 1),
+        (_ARENA_MAX, 4 * (os.cpu_count() or 1)),
     )
     _returns[:] = [process.malloc_trim]
     return all([process.mallopt(*setting) for setting in settings])
