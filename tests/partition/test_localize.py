@@ -238,6 +238,33 @@ def test_a_column_written_on_one_device_stays_on_others(column, rng):
     np.testing.assert_array_equal(harness.run(text, x, u)[0], want)
 
 
+@pytest.mark.parametrize("start", [-3, 0, 4, 5, 11, 20])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("element", ["f32", "i1", "ui8"])
+def test_rows_of_a_split_dimension_come_from_their_owners_alone(element, rows, start, rng):
+    """13 rows over 4 devices: the last has one, and padding behind it; indices are clamped."""
+    dtype = {"f32": np.float32, "i1": np.bool_, "ui8": np.uint8}[element]
+    x = rng.integers(1, 2 if element == "i1" else 250, (16, 20000)).astype(dtype)
+    x[:, ::3] = 0
+    text = module(f"""
+  func.func public @main(%a: tensor<16x20000x{element}> {sharding('{"x"}', "{}")}, %i: tensor<i32>)
+      -> (tensor<{rows}x20000x{element}> {sharding("{}", "{}")}) {{
+    %b = stablehlo.slice %a [0:13, 0:20000] : (tensor<16x20000x{element}>) -> tensor<13x20000x{element}>
+    %c = sdy.sharding_constraint %b <@mesh, [{{"x"}}, {{}}]> : tensor<13x20000x{element}>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.dynamic_slice %c, %i, %zero, sizes = [{rows}, 20000]
+        : (tensor<13x20000x{element}>, tensor<i32>, tensor<i32>) -> tensor<{rows}x20000x{element}>
+    return %0 : tensor<{rows}x20000x{element}>
+  }}""")
+    stages = partition(mlir.parse(text))
+    [got] = harness.execute(stages, x, np.int32(start))
+    first = np.clip(start, 0, 13 - rows)
+    np.testing.assert_array_equal(got, x[first : first + rows])
+    local = str(stages.local)
+    assert local.count('"stablehlo.all_reduce"') == 1  # of these rows; a gather would send them all
+    assert "stablehlo.all_gather" not in local
+
+
 def test_chlo_operations_stay_whole_in_the_local_program(rng):
     x = rng.normal(size=(8, 6)).astype(np.float32)
     text = module(f"""

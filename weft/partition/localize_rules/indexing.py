@@ -16,9 +16,9 @@ from weft.partition.emit import Emitter
 from weft.partition.local_value import LocalValue, fill_padding
 from weft.partition.localize import Localizer, rule
 from weft.partition.localize_rules.factored import combiner_kind
-from weft.partition.plan import chain_of, deliver, imagined
+from weft.partition.plan import chain_of, common_moves, deliver, imagined, share
 from weft.partition.reshard import add_up, relayout, relayout_cost
-from weft.partition.traffic_estimate import Tally
+from weft.partition.traffic_estimate import Tally, latency
 
 
 def _wide_enough(lz: Localizer, index: ir.Value) -> ir.Value:
@@ -42,43 +42,97 @@ def _all_of(e: Emitter, conditions: Sequence[ir.Value]) -> ir.Value:
 
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
-    """Whole dimensions follow the result; a row of a split one comes by masking and adding."""
+    """Whole dimensions follow the result; rows of a split one come by a sum over its devices."""
     e = lz.e
     out = lz.layouts(op)[0]
     x, *indices = lz.operands(op)
     shape, sizes = x.layout.shape, list(op.attributes["slice_sizes"])
     cut = [d for d in range(len(shape)) if sizes[d] != shape[d]]
-    now = out.without(*cut)
-    layout = AxisLayout(lz.mesh, shape, now.dims)
-    across: Atoms = ()
-    rows = []
-    # A single row of a split dimension is looked up where it is, instead of gathering all rows.
-    for d in cut:
-        atoms = x.layout.dims[d]
-        if sizes[d] == 1 and atoms and not set(atoms) & layout.used:
-            layout = layout.with_dim(d, atoms)
-            across += atoms
-            rows.append(d)
-    x = lz.move(x, layout)
+    chain = common_moves(lz, op)
+    plan = _slice_plan(lz, op, x, out.without(*cut), cut, chain[-1] if chain else out)
+    layout, rows = plan.operand, [d for d in cut if plan.operand.dims[d]]
+    source = LocalValue(plan.source.value, plan.source.layout, remake=plan.source.remake)
+    value = relayout(e, source, layout).value
     starts = _starts(lz, indices) if rows else [i.value for i in indices]
-    inside = []
-    for d in rows:
-        element = starts[d].type.element_type
-        clamped = e.clamp(0, starts[d], shape[d] - 1)
-        starts[d] = e.sub(clamped, e.convert(e.first_index(layout, d), element))
-        bounds = (e.const(n, element) for n in (0, layout.local[d]))
-        inside.append(e.within(starts[d], *bounds))
     local_sizes = [sizes[d] if d in cut else layout.local[d] for d in range(len(shape))]
     if not rows:
         op.attributes["slice_sizes"] = e.i64s(local_sizes)
-        return lz.keep_and_move(op, [x.value, *starts], [now], [out])
-    value = e.slice_at(x.value, starts, local_sizes)
-    # Only the row's owner has other values than zeros: a sum spreads the row.
-    zero = e.splat(0, local_sizes, value.type.element_type)
-    value = e.select(e.broadcast(_all_of(e, inside), local_sizes), value, zero)
+        [got] = lz.keep(op, [value, *starts], [plan.now])
+        return [deliver(lz, got, out, chain)]
+    inside = []
+    for d in rows:
+        element, local = starts[d].type.element_type, layout.local[d]
+        begin = e.clamp(0, starts[d], shape[d] - sizes[d])
+        starts[d] = e.sub(begin, e.convert(e.first_index(layout, d), element))
+        if sizes[d] == 1:
+            bounds = (e.const(n, element) for n in (0, local))
+            inside.append(e.within(starts[d], *bounds))
+        else:
+            # Zeros on both sides stand for the rows that others own.
+            value = fill_padding(e, LocalValue(value, layout), [d]).value
+            value = e.pad(value, d, sizes[d], sizes[d])
+            starts[d] = e.add(starts[d], e.const(sizes[d], element))
+            starts[d] = e.clamp(0, starts[d], local + sizes[d])
+    value = e.slice_at(value, starts, local_sizes)
+    if inside:
+        zero = e.splat(0, local_sizes, value.type.element_type)
+        value = e.select(e.broadcast(_all_of(e, inside), local_sizes), value, zero)
+    # Only a row's owner has other values than zeros: a sum spreads the rows.
     kind = "or" if value.type.element_type == e.i1 else "add"
-    reduced = LocalValue(e.all_reduce(value, across, kind), now)
-    return lz.replace(op, lz.move(reduced, out))
+    across = tuple(a for d in rows for a in layout.dims[d])
+    got = add_up(e, LocalValue(value, plan.now, (across, kind)), plan.end)
+    return lz.replace(op, deliver(lz, got, out, chain))
+
+
+@dataclass(slots=True)
+class _Slice:
+    """The value that a slice reads, the layouts in which it reads and gives, and the one wanted."""
+
+    source: LocalValue
+    operand: AxisLayout
+    now: AxisLayout
+    end: AxisLayout
+
+
+def _slice_plan(
+    lz: Localizer,
+    op: ir.Operation,
+    x: LocalValue,
+    now: AxisLayout,
+    cut: Sequence[int],
+    end: AxisLayout,
+) -> _Slice:
+    """Choose between a slice of dimensions that are whole where it cuts, and one of the shards.
+
+    Propagation gathers what is cut, or splits another dimension. A slice of the shards, which a sum
+    over the devices completes, sends a few rows instead; but once for each step of a loop.
+    """
+    e, sizes = lz.e, list(op.attributes["slice_sizes"])
+    pays = share(lz, op, op.operands[0])
+    whole = now.of_shape(x.layout.shape).without(*cut)
+    step = latency(whole, op.results[0].type.element_type)
+    moved = pays.cost(e, x, whole)
+    best = _Slice(x, whole, now, end)
+    least = moved + step * pays.part * (moved > 0)
+    least += relayout_cost(e, imagined(lz, op.results[0], now), end)
+    for source in filter(None, (x.before, x)):
+        split = [d for d in cut if 2 * sizes[d] <= whole.shape[d]]
+        across = tuple(a for d in split for a in source.layout.dims[d])
+        if not across:
+            continue
+        given_up = AxisLayout(lz.mesh, now.shape, tuple(free_of(a, across) for a in now.dims))
+        layout = given_up.of_shape(whole.shape).without(*cut)
+        for d in split:
+            layout = layout.with_dim(d, source.layout.dims[d])
+        tally = Tally(e)
+        got = imagined(lz, op.results[0], given_up)
+        got.partial = (across, "add")
+        got = add_up(tally, got, end)
+        cost = tally.cost + step + relayout_cost(e, source, layout) * pays.part
+        cost += relayout_cost(e, got, end)
+        if cost < least:
+            best, least = _Slice(source, layout, given_up, end), cost
+    return best
 
 
 @rule("stablehlo.dynamic_update_slice")
