@@ -24,7 +24,6 @@ FINITE = {
     "lowering/context.py": {"bool_attr", "comparison_kind", "_small"},
     "numpy/determinants.py": {"_slogdet_by_qr"},
     "numpy/pseudo_inverse.py": {"_inverse"},
-    "ops/bessel.py": {"_far_coefficients"},
     "ffi/library.py": {"_private_folder"},
     "native/engine.py": {"host"},
     "native/calls.py": {"_digest", "has_compiler"},
