@@ -338,7 +338,9 @@ def linear_transpose_of_a_nonlinear_function():
     weft.linear_transpose(lambda x: jnp.sin(x), 1.0)(1.0)
 
 
-@case(ValueError, "Reverse-mode differentiation", "while_loop", "error_cases.py:", "scan", "weft.jvp")
+@case(
+    ValueError, "Reverse-mode differentiation", "while_loop", "error_cases.py:", "scan", "weft.jvp"
+)
 def grad_of_while_loop():
     weft.grad(lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + 1.0, x))(F)
 

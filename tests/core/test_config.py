@@ -74,6 +74,7 @@ def test_traced_options_change_the_trace_key_and_others_do_not():
             "num_cpu_devices",
         }
         untraced |= {"cpu_collectives", "host_memory_kept", "compilation_cache_dir"}
+        untraced |= {"cpu_enable_async_dispatch"}
         untraced |= {"persistent_cache_min_compile_time_secs", "enable_compilation_cache"}
         untraced |= {"persistent_cache_min_entry_size_bytes", "no_tracing", "thread_guard"}
         untraced |= {"explain_cache_misses", "dump_ir_to", "dump_ir_modes"}

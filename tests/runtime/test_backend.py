@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.processes import python
 from weft.core.config import config, options
 from weft.runtime import backend
 
@@ -66,6 +67,29 @@ def test_the_number_of_virtual_devices_is_configured(environment, code, count):
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert result.stdout.strip() == str(count), result.stderr
+
+
+SYNCHRONOUS = """
+import numpy as np, weft
+mesh = weft.make_mesh((4,), ("x",), axis_types=(weft.AxisType.Auto,))
+spin = weft.jit(lambda x: weft.lax.fori_loop(0, 30, lambda i, c: weft.numpy.sin(c @ c.T), x))
+x = weft.numpy.ones((300, 300))
+assert all(spin(x).is_ready() for _ in range(3))
+total = weft.shard_map(
+    lambda x: weft.lax.psum(x, "x"), mesh=mesh, in_specs=weft.P("x"), out_specs=weft.P()
+)
+assert np.array_equal(weft.jit(total)(np.arange(8.0, dtype=np.float32)), [12, 16])
+on_host = lambda v: np.float32(weft.numpy.sum(v) * 2)
+double = weft.jit(lambda x: weft.pure_callback(on_host, weft.ShapeDtypeStruct((), "float32"), x))
+assert double(x) == 180_000
+"""
+
+
+def test_programs_on_the_cpu_run_in_the_call_where_that_is_asked_for():
+    """Results are ready when a call returns, of programs with collectives and callbacks, too."""
+    python(SYNCHRONOUS, WEFT_NUM_CPU_DEVICES="4", WEFT_CPU_ENABLE_ASYNC_DISPATCH="0")
+    set_by_jaxs_name = "import weft; weft.config.update('jax_cpu_enable_async_dispatch', False)"
+    python(set_by_jaxs_name + SYNCHRONOUS, WEFT_NUM_CPU_DEVICES="4")
 
 
 def test_the_environment_says_how_much_of_a_gpus_memory_is_taken(monkeypatch):

@@ -24,7 +24,7 @@ _OFF = """
     threefry_gpu_kernel_lowering use_emit_pipeline_primitive use_simplified_jaxpr_constants
 """
 _ON = """
-    allow_f16_reductions check_proxy_envs compiler_enable_remat_pass cpu_enable_async_dispatch
+    allow_f16_reductions check_proxy_envs compiler_enable_remat_pass
     enable_preemption_service include_debug_info_in_dumps include_full_tracebacks_in_locations
     mutable_array_checks pallas_use_mosaic_gpu ragged_dot_use_ragged_dot_instruction
     sort_devices_by_process_index use_direct_linearize

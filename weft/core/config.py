@@ -320,6 +320,9 @@ _define("traceback_filtering", "auto",
 _define("platforms", None, _text, "platforms to use, by preference: 'cuda,cpu'", traced=False)
 _define("num_cpu_devices", None, _integer,
         "virtual CPU devices; None: XLA_FLAGS or 1", traced=False)
+_define("cpu_enable_async_dispatch", True, boolean,
+        "programs on the CPU run on threads of XLA's while Python goes on; off: in the call; read "
+        "when the first array is made", traced=False)
 _define("host_memory_kept", 512, _amount,
         "MiB of freed host memory that the C library keeps, for arrays of up to a quarter of "
         "that; 0: what it does by itself; read when the first array is made", traced=False)

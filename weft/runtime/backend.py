@@ -48,6 +48,7 @@ def _make_cpu() -> Client:
     def make() -> Client:
         return _xla_client.make_cpu_client(
             num_devices=config.num_cpu_devices,
+            asynchronous=config.cpu_enable_async_dispatch,
             distributed_client=distributed_state["client"],
             node_id=distributed_state["process_id"],
             num_nodes=distributed_state["num_processes"],
