@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,9 +91,7 @@ def wide_enough(formula: Callable, doubled: bool = False) -> Callable:
         dtype = typeof(xs[0]).dtype
         least = dtypes.float64 if doubled else dtypes.float32
         wide = least if dtype.itemsize < least.itemsize else dtype
-        if not doubled:
-            return convert(formula(*(convert(x, wide) for x in xs)), dtype)
-        with options["enable_x64"](True):
+        with options["enable_x64"](True) if doubled else nullcontext():
             return convert(formula(*(convert(x, wide) for x in xs)), dtype)
 
     return run

@@ -49,7 +49,8 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     shape, sizes = x.layout.shape, list(op.attributes["slice_sizes"])
     cut = [d for d in range(len(shape)) if sizes[d] != shape[d]]
     chain = common_moves(lz, op)
-    plan = _slice_plan(lz, op, x, out.without(*cut), cut, chain[-1] if chain else out)
+    end = chain[-1] if chain else out
+    plan = _slice_plan(lz, op, x, out.without(*cut), cut, end)
     layout, rows = plan.operand, [d for d in cut if plan.operand.dims[d]]
     source = LocalValue(plan.source.value, plan.source.layout, remake=plan.source.remake)
     value = relayout(e, source, layout).value
@@ -80,18 +81,17 @@ def dynamic_slice(lz: Localizer, op: ir.Operation) -> list[LocalValue]:
     # Only a row's owner has other values than zeros: a sum spreads the rows.
     kind = "or" if value.type.element_type == e.i1 else "add"
     across = tuple(a for d in rows for a in layout.dims[d])
-    got = add_up(e, LocalValue(value, plan.now, (across, kind)), plan.end)
+    got = add_up(e, LocalValue(value, plan.now, (across, kind)), end)
     return lz.replace(op, deliver(lz, got, out, chain))
 
 
 @dataclass(slots=True)
 class _Slice:
-    """The value that a slice reads, the layouts in which it reads and gives, and the one wanted."""
+    """The value that a slice reads, and the layouts in which it reads and gives."""
 
     source: LocalValue
     operand: AxisLayout
     now: AxisLayout
-    end: AxisLayout
 
 
 def _slice_plan(
@@ -112,7 +112,7 @@ def _slice_plan(
     whole = now.of_shape(x.layout.shape).without(*cut)
     step = latency(whole, op.results[0].type.element_type)
     moved = pays.cost(e, x, whole)
-    best = _Slice(x, whole, now, end)
+    best = _Slice(x, whole, now)
     least = moved + step * pays.part * (moved > 0)
     least += relayout_cost(e, imagined(lz, op.results[0], now), end)
     for source in filter(None, (x.before, x)):
@@ -131,7 +131,7 @@ def _slice_plan(
         cost = tally.cost + step + relayout_cost(e, source, layout) * pays.part
         cost += relayout_cost(e, got, end)
         if cost < least:
-            best, least = _Slice(source, layout, given_up, end), cost
+            best, least = _Slice(source, layout, given_up), cost
     return best
 
 
